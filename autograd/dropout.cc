@@ -1,0 +1,29 @@
+#include "autograd/dropout.h"
+
+#include "autograd/record.h"
+#include "autograd/views.h"
+#include "core/backend.h"
+#include "core/raise.h"
+
+namespace capstan {
+
+namespace {
+
+Tensor apply(const Tensor& x, double p, uint64_t seed, uint64_t offset) {
+  Tensor out = empty_like(x);
+  backend(out).dropout(seed, offset, p, contiguous(detach(x)), out);
+  return out;
+}
+
+}  // namespace
+
+Tensor dropout(const Tensor& x, double p, Generator& generator) {
+  if (!(p >= 0 && p < 1)) raise<ValueError>("[dropout] p must be in [0, 1), got {}", p);
+  if (!is_floating(x.dtype())) wrong_dtype("dropout", "float32 or float64", x.dtype());
+  if (p == 0) return x;
+  const uint64_t seed = generator.seed(), offset = generator.advance(x.numel());
+  return record("dropout", apply(x, p, seed, offset), inputs(x),
+                [=](const Tensor& grad) { return gradients(apply(grad, p, seed, offset)); });
+}
+
+}  // namespace capstan

@@ -1,0 +1,166 @@
+#include "autograd/node.h"
+
+#include <atomic>
+
+#include "core/backend.h"
+#include "core/raise.h"
+
+namespace capstan {
+
+namespace {
+
+std::atomic<uint64_t> next_sequence{1};
+thread_local bool recording = true;
+
+Node* node_of(const Tensor& tensor) { return static_cast<Node*>(tensor.body().node.get()); }
+
+/// Adds into `sum`, which nobody else may be looking at.
+void add_into(const Tensor& sum, const Tensor& term) {
+  sum.storage().bump_version();
+  backend(sum).binary(Binary::add, sum, term, sum);
+}
+
+}  // namespace
+
+Node::Node(const char* operation, int outputs)
+    : operation_(operation),
+      sequence_(next_sequence.fetch_add(1, std::memory_order_relaxed)),
+      outputs_(outputs) {}
+
+HookList<Tensor(const Tensor&)>& Node::gradient_hooks(int output) {
+  if (!hooks_) hooks_ = std::make_unique<std::vector<HookList<Tensor(const Tensor&)>>>(outputs_);
+  return (*hooks_)[output];
+}
+
+Tensor Node::run_gradient_hooks(int output, Tensor grad) const {
+  if (!hooks_) return grad;
+  (*hooks_)[output].for_each([&](const auto& hook) {
+    if (Tensor replaced = hook(grad); replaced.defined()) {
+      if (replaced.shape() != grad.shape()) {
+        raise<ShapeError>("[{}] a gradient hook must keep the shape {}, returned {}", operation_,
+                          grad.shape(), replaced.shape());
+      }
+      grad = std::move(replaced);
+    }
+  });
+  return grad;
+}
+
+void Node::destroy() {
+  // A long tape is a long chain of nodes, each holding the last reference to the next: destroying
+  // them one inside the other would overflow the stack. Nodes queue here instead.
+  thread_local std::vector<Node*> doomed;
+  thread_local bool draining = false;
+  doomed.push_back(this);
+  if (draining) return;
+  draining = true;
+  while (!doomed.empty()) {
+    Node* node = doomed.back();
+    doomed.pop_back();
+    delete node;
+  }
+  draining = false;
+}
+
+Accumulator::Accumulator(const Tensor& leaf)
+    : Node("leaf", 1), shape_(leaf.shape()), dtype_(leaf.dtype()), device_(leaf.device()) {}
+
+void Accumulator::check(const Tensor& grad) const {
+  if (grad.shape() != shape_ || grad.dtype() != dtype_ || !(grad.device() == device_)) {
+    raise<GradientError>("[gradient] a leaf of {} {} on {} cannot take a gradient of {} {} on {}",
+                         dtype_, shape_, device_, grad.dtype(), grad.shape(), grad.device());
+  }
+}
+
+void Accumulator::backward(std::span<const Tensor> grads, std::span<Tensor>) {
+  const Tensor& grad = grads[0];
+  check(grad);
+  NoGrad guard;
+  if (has_grad_) {
+    add_into(grad_, grad);
+  } else {
+    set_grad(grad);
+  }
+  after_accumulation.for_each([&](const auto& hook) { hook(grad_); });
+}
+
+void Accumulator::zero_grad() {
+  has_grad_ = false;
+  unreduced = false;
+  if (!placed_) grad_ = Tensor();
+}
+
+void Accumulator::set_grad(const Tensor& grad) {
+  check(grad);
+  if (placed_) {
+    if (!grad_.same(grad)) copy_elements(grad, grad_);
+  } else {
+    // Keep the tensor itself if it is dense and nobody else can see it; one handle is the caller's.
+    const bool ours = grad.body().references() == 1 && grad.storage().references() == 1;
+    grad_ = ours && grad.is_contiguous() && !grad.requires_grad() ? grad : dense_copy(grad);
+  }
+  has_grad_ = true;
+}
+
+void Accumulator::place_grad(const Tensor& place) {
+  check(place);
+  if (has_grad_) copy_elements(grad_, place);
+  grad_ = place;
+  placed_ = true;
+}
+
+void Accumulator::unplace_grad() {
+  if (!placed_) return;
+  grad_ = has_grad_ ? dense_copy(grad_) : Tensor();
+  placed_ = false;
+}
+
+bool grad_enabled() { return recording; }
+
+NoGrad::NoGrad() : before_(std::exchange(recording, false)) {}
+NoGrad::~NoGrad() { recording = before_; }
+
+const Tensor& require_grad(const Tensor& tensor, bool required) {
+  if (required && !is_floating(tensor.dtype())) {
+    wrong_dtype("require_grad", "floating point only", tensor.dtype());
+  }
+  TensorBody& body = tensor.body();
+  if (body.node && !node_of(tensor)->is_leaf()) {
+    raise<GradientError>("[require_grad] the tensor is the result of '{}'; detach() it first",
+                         node_of(tensor)->operation());
+  }
+  if (!required) {
+    body.node = nullptr;
+  } else if (!body.node) {
+    body.node = make_ref<Accumulator>(tensor);
+  }
+  return tensor;
+}
+
+Tensor detach(const Tensor& tensor) { return view_of(tensor, tensor.layout()); }
+
+Accumulator& accumulator(const Tensor& leaf) {
+  if (!leaf.requires_grad() || !node_of(leaf)->is_leaf()) {
+    raise<GradientError>("[gradient] only a leaf accumulates a gradient; this tensor of {} is {}",
+                         leaf.shape(),
+                         leaf.requires_grad() ? "the result of an operation"
+                                              : "off the tape: require_grad() it first");
+  }
+  return static_cast<Accumulator&>(*leaf.body().node);
+}
+
+void zero_grad(const Tensor& leaf) { accumulator(leaf).zero_grad(); }
+
+HookHandle on_gradient(const Tensor& tensor, std::function<Tensor(const Tensor&)> hook) {
+  if (!tensor.requires_grad()) {
+    raise<GradientError>("[on_gradient] the tensor of {} is off the tape: no gradient will come",
+                         tensor.shape());
+  }
+  return node_of(tensor)->gradient_hooks(tensor.body().output).add(std::move(hook));
+}
+
+HookHandle on_accumulation(const Tensor& leaf, std::function<void(const Tensor&)> hook) {
+  return accumulator(leaf).after_accumulation.add(std::move(hook));
+}
+
+}  // namespace capstan

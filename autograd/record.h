@@ -1,0 +1,117 @@
+// Defines record(), with which an operation puts itself on the tape, and Saved, what it keeps for
+// later.
+//
+// An operation computes its result and passes the formula of its gradient along, so that forward
+// and backward stand side by side:
+//
+//   Tensor multiply(const Tensor& a, const Tensor& b) {
+//     return record("multiply", product_of(a, b), inputs(a, b),
+//                   [a = Saved(a), b = Saved(b)](const Tensor& grad, Wanted wanted) {
+//                     return gradients(wanted[0] ? multiply(grad, b.get()) : Tensor(),
+//                                      wanted[1] ? multiply(grad, a.get()) : Tensor());
+//                   });
+//   }
+#pragma once
+
+#include <array>
+#include <optional>
+
+#include "autograd/node.h"
+
+namespace capstan {
+
+/// A tensor kept for backward, with the version it had: get() throws GradientError if it was
+/// changed in place since, instead of giving a wrong gradient.
+class Saved {
+ public:
+  /// Keeps an input of the operation.
+  explicit Saved(const Tensor& input) : tensor_(input), version_(input.version()) {}
+  /// Keeps the operation's own result, without its node: a node that held itself would never be
+  /// freed.
+  static Saved output(const Tensor& result) { return Saved(detach(result)); }
+
+  /// The tensor as it was saved.
+  Tensor get() const;
+
+ private:
+  Tensor tensor_;
+  int64_t version_;
+};
+
+/// Which inputs need a gradient: a formula may leave the others undefined.
+class Wanted {
+ public:
+  explicit Wanted(std::span<const Edge> edges) : edges_(edges) {}
+  bool operator[](int input) const { return static_cast<bool>(edges_[input].node); }
+
+ private:
+  std::span<const Edge> edges_;
+};
+
+template <class... Tensors>
+std::array<const Tensor*, sizeof...(Tensors)> inputs(const Tensors&... tensors) {
+  return {&tensors...};
+}
+template <class... Tensors>
+std::array<Tensor, sizeof...(Tensors)> gradients(Tensors&&... tensors) {
+  return {std::forward<Tensors>(tensors)...};
+}
+
+namespace detail {
+
+[[noreturn]] void graph_was_freed(const char* operation);
+Edge edge_to(const Tensor& input);
+
+/// A node whose backward is a function object, kept inside it.
+template <size_t N, class Formula>
+class FormulaNode final : public Node {
+ public:
+  FormulaNode(const char* operation, const std::array<const Tensor*, N>& inputs, Formula formula)
+      : Node(operation, 1), formula_(std::move(formula)) {
+    for (size_t i = 0; i < N; ++i) edges_[i] = edge_to(*inputs[i]);
+  }
+  std::span<const Edge> edges() const override { return edges_; }
+  void release() override { formula_.reset(); }
+  void backward(std::span<const Tensor> grads, std::span<Tensor> input_grads) override {
+    if (!formula_) graph_was_freed(operation());
+    std::array<Tensor, N> results;
+    if constexpr (std::is_invocable_v<Formula&, const Tensor&, Wanted>) {
+      results = (*formula_)(grads[0], Wanted(edges_));
+    } else {
+      results = (*formula_)(grads[0]);
+    }
+    std::move(results.begin(), results.end(), input_grads.begin());
+  }
+
+ private:
+  std::array<Edge, N> edges_;
+  std::optional<Formula> formula_;
+};
+
+}  // namespace detail
+
+/// True if an operation on these inputs must be recorded.
+template <size_t N>
+bool must_record(const std::array<const Tensor*, N>& inputs) {
+  if (!grad_enabled()) return false;
+  for (const Tensor* input : inputs) {
+    if (input->requires_grad()) return true;
+  }
+  return false;
+}
+
+/// Puts `operation`, which made `result` from `inputs`, on the tape if recording is on and an input
+/// requires a gradient, and returns `result`. `formula` maps the gradient of the result to those of
+/// the inputs: (const Tensor& grad[, Wanted]) -> std::array<Tensor, N>, each of its input's shape
+/// and dtype.
+template <size_t N, class Formula>
+Tensor record(const char* operation, Tensor result, const std::array<const Tensor*, N>& inputs,
+              Formula formula) {
+  if (must_record(inputs)) {
+    result.body().node =
+        make_ref<detail::FormulaNode<N, Formula>>(operation, inputs, std::move(formula));
+  }
+  return result;
+}
+
+}  // namespace capstan

@@ -1,0 +1,27 @@
+// Defines differentiable reductions.
+//
+// `axes` may be in any order and count from the back; an empty list means all axes. Reduced axes
+// disappear, or stay with size 1 if `keepdim`. Throws ShapeError for an axis out of range or named
+// twice.
+#pragma once
+
+#include "core/tensor.h"
+
+namespace capstan {
+
+/// Sum; integers and bool are summed in int64.
+Tensor sum(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
+/// Mean of a floating point tensor; of no elements: NaN.
+Tensor mean(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
+/// Largest or smallest element; equals share the gradient evenly. Throws ShapeError over no
+/// elements.
+Tensor max(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
+Tensor min(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
+
+/// Position (int64) of the largest element along one axis, the first of equals.
+Tensor argmax(const Tensor& x, int64_t axis);
+
+/// Sums `x` over what broadcasting `shape` to its shape repeated: the reverse of expand().
+Tensor sum_to(const Tensor& x, const Shape& shape);
+
+}  // namespace capstan

@@ -1,0 +1,75 @@
+#include "autograd/softmax.h"
+
+#include "autograd/elementwise.h"
+#include "autograd/record.h"
+#include "autograd/reduce.h"
+#include "autograd/views.h"
+#include "core/backend.h"
+#include "core/raise.h"
+
+namespace capstan {
+
+Tensor log_softmax(const Tensor& x) {
+  if (!is_floating(x.dtype())) wrong_dtype("log_softmax", "float32 or float64", x.dtype());
+  if (x.rank() == 0) raise<ShapeError>("[log_softmax] needs at least one axis, got a scalar");
+  Tensor out = empty_like(x);
+  backend(out).log_softmax(contiguous(detach(x)), out);
+  return record("log_softmax", out, inputs(x), [out = Saved::output(out)](const Tensor& grad) {
+    Tensor x_grad = empty_like(grad);
+    backend(x_grad).log_softmax_grad(contiguous(grad), out.get(), x_grad);
+    return gradients(std::move(x_grad));
+  });
+}
+
+namespace {
+
+/// The number of targets that are not ignored. Throws ValueError for one that is out of range.
+int64_t count_targets(const Tensor& targets, int64_t classes, int64_t ignore) {
+  if (targets.device().kind == Device::Kind::meta) return targets.numel();
+  const int64_t* values = targets.data<int64_t>();
+  int64_t count = 0;
+  for (int64_t i = 0; i < targets.numel(); ++i) {
+    if (values[i] == ignore) continue;
+    if (values[i] < 0 || values[i] >= classes) {
+      raise<ValueError>(
+          "[cross_entropy] targets must be in [0, {}) or the ignored {}, got {} at position {}",
+          classes, ignore, values[i], i);
+    }
+    ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, LossReduction reduction,
+                     int64_t ignore) {
+  if (!is_floating(logits.dtype()))
+    wrong_dtype("cross_entropy", "float32 or float64", logits.dtype());
+  if (targets.dtype() != Dtype::int64)
+    wrong_dtype("cross_entropy", "int64 targets", targets.dtype());
+  if (logits.rank() != 2 || targets.shape() != Shape{logits.shape()[0]}) {
+    raise<ShapeError>("[cross_entropy] takes logits [n, classes] and targets [n], got {} and {}",
+                      logits.shape(), targets.shape());
+  }
+  const Tensor scores = contiguous(detach(logits)), labels = contiguous(targets);
+  const int64_t counted = count_targets(labels, logits.shape()[1], ignore);
+
+  const TensorOptions like{logits.dtype(), logits.device()};
+  Tensor losses = empty({logits.shape()[0]}, like), log_sums = empty_like(losses);
+  backend(losses).cross_entropy(scores, labels, ignore, losses, log_sums);
+  losses = record(
+      "cross_entropy", losses, inputs(logits),
+      [scores = Saved(scores), labels = Saved(labels), log_sums, ignore](const Tensor& grad) {
+        Tensor out = empty_like(scores.get());
+        backend(out).cross_entropy_grad(contiguous(grad), scores.get(), labels.get(), ignore,
+                                        log_sums, out);
+        return gradients(std::move(out));
+      });
+  if (reduction == LossReduction::none) return losses;
+  const Tensor total = sum(losses);
+  if (reduction == LossReduction::sum) return total;
+  return total / static_cast<double>(std::max<int64_t>(counted, 1));
+}
+
+}  // namespace capstan

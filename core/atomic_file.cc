@@ -1,0 +1,72 @@
+// write_atomically(): write aside, fsync, rename, fsync the folder.
+//
+// rename(2) replaces a name at once, but orders nothing on the disk: without the first fsync a
+// power cut may leave the new name with old blocks, without the second one the old name.
+#include "core/atomic_file.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "core/raise.h"
+
+namespace capstan {
+namespace {
+
+namespace fs = std::filesystem;
+
+[[noreturn]] void fail(const fs::path& path, const char* action) {
+  raise<IoError>("[write_atomically] cannot {} {}: {}", action, path.string(),
+                 std::strerror(errno));
+}
+
+void flush_to_disk(const fs::path& path) {
+  const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (file < 0) fail(path, "open");
+  const bool flushed = ::fsync(file) == 0;
+  const int error = errno;
+  ::close(file);
+  errno = error;
+  if (!flushed) fail(path, "flush");
+}
+
+/// Ranks may be threads of one process, so the process id alone does not make a name unique.
+fs::path name_aside(const fs::path& path) {
+  static std::atomic<int> count{0};
+  return fmt::format("{}.{}-{}.tmp", path.string(), ::getpid(), count++);
+}
+
+/// Removes a file unless it was renamed in the meantime.
+struct Cleanup {
+  const fs::path& path;
+  ~Cleanup() { ::unlink(path.c_str()); }
+};
+
+}  // namespace
+
+void write_atomically(const std::string& path, const std::function<void(std::ostream&)>& write) {
+  const fs::path target = path;
+  std::error_code ignored;
+  if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) {
+    raise<IoError>("[write_atomically] {} exists and is not a file", path);
+  }
+
+  const fs::path aside = name_aside(target);
+  std::ofstream out(aside, std::ios::binary | std::ios::trunc);
+  if (!out) fail(aside, "create");
+  const Cleanup cleanup{aside};
+  write(out);
+  out.close();
+  if (!out) fail(aside, "write");
+  flush_to_disk(aside);
+
+  if (::rename(aside.c_str(), target.c_str()) != 0) fail(target, "rename a file to");
+  flush_to_disk(target.has_parent_path() ? target.parent_path() : fs::path("."));
+}
+
+}  // namespace capstan

@@ -1,0 +1,73 @@
+// Defines CpuBackend, the kernels for host memory. Each group of functions lives in the file named
+// above it.
+#pragma once
+
+#include "core/backend.h"
+
+namespace capstan {
+
+class CpuBackend final : public Backend {
+ public:
+  // fill_copy.cc
+  void fill(const Tensor& out, double value) override;
+  void copy(const Tensor& in, const Tensor& out) override;
+
+  // unary.cc, binary.cc, compare.cc
+  void unary(Unary op, const Tensor& in, const Tensor& out) override;
+  void binary(Binary op, const Tensor& a, const Tensor& b, const Tensor& out) override;
+  void compare(Compare op, const Tensor& a, const Tensor& b, const Tensor& out) override;
+  void where(const Tensor& condition, const Tensor& a, const Tensor& b,
+             const Tensor& out) override;
+
+  // reduce.cc
+  void reduce(Reduction op, const Tensor& in, const Tensor& out) override;
+  void argmax(const Tensor& in, int axis, const Tensor& out) override;
+  double sum_of_squares(const Tensor& in) override;
+
+  // matmul.cc
+  void matmul(const Tensor& a, const Tensor& b, const Tensor& out) override;
+
+  // rows.cc
+  void take_rows(const Tensor& in, const Tensor& indices, const Tensor& out) override;
+  void add_rows(const Tensor& rows, const Tensor& indices, const Tensor& out) override;
+
+  // softmax.cc
+  void log_softmax(const Tensor& in, const Tensor& out) override;
+  void log_softmax_grad(const Tensor& grad, const Tensor& out, const Tensor& in_grad) override;
+  void cross_entropy(const Tensor& logits, const Tensor& targets, int64_t ignore,
+                     const Tensor& losses, const Tensor& log_sums) override;
+  void cross_entropy_grad(const Tensor& grad, const Tensor& logits, const Tensor& targets,
+                          int64_t ignore, const Tensor& log_sums,
+                          const Tensor& logits_grad) override;
+
+  // conv2d.cc
+  void conv2d(const Tensor& x, const Tensor& weight, const Tensor* bias, const Window2d& window,
+              const Tensor& out) override;
+  void conv2d_input_grad(const Tensor& grad, const Tensor& weight, const Window2d& window,
+                         const Tensor& x_grad) override;
+  void conv2d_weight_grad(const Tensor& grad, const Tensor& x, const Window2d& window,
+                          const Tensor& weight_grad) override;
+
+  // pool2d.cc
+  void max_pool2d(const Tensor& x, const Window2d& window, const Tensor& out,
+                  const Tensor& chosen) override;
+  void max_pool2d_grad(const Tensor& grad, const Tensor& chosen, const Tensor& x_grad) override;
+
+  // random.cc
+  void uniform(uint64_t seed, uint64_t offset, double low, double high,
+               const Tensor& out) override;
+  void normal(uint64_t seed, uint64_t offset, double mean, double deviation,
+              const Tensor& out) override;
+  void dropout(uint64_t seed, uint64_t offset, double p, const Tensor& in,
+               const Tensor& out) override;
+
+  // optimizers.cc
+  void sgd(const SgdStep& step, const Tensor& parameter, const Tensor& grad,
+           const Tensor* momentum) override;
+  void adam(const AdamStep& step, const Tensor& parameter, const Tensor& grad,
+            const Tensor& first_moment, const Tensor& second_moment) override;
+};
+
+Backend& cpu_backend();
+
+}  // namespace capstan

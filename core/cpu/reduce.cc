@@ -1,0 +1,273 @@
+// Reductions whose result depends neither on the number of threads nor on addresses.
+//
+// The elements that fold into one output are cut into blocks fixed by the shape. A block is summed
+// in lanes of float64 (int64 for integers), and the blocks are then combined pairwise, so that a
+// float32 sum of ten million elements is as good as its last rounding.
+//
+// Two ways through memory: by_rows where the axis with the smallest stride is reduced, by_columns
+// where it is kept and whole rows are added to each other.
+#include <limits>
+#include <memory>
+#include <numeric>
+
+#include "core/cpu/cpu_backend.h"
+#include "core/cpu/loop.h"
+#include "core/formulas.h"
+
+namespace capstan {
+namespace {
+
+using cpu::Nest;
+
+constexpr int64_t kBlock = 8192;  // elements that are folded without a break
+constexpr int kLanes = 16;
+constexpr int64_t kColumns = 512;  // accumulators at a time: they stay in the first cache
+
+/// How a reduction starts, takes an element, and joins two accumulators.
+template <class T>
+struct Sum {
+  using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
+  static constexpr Accumulator start = 0;
+  static Accumulator take(Accumulator a, T x) { return formulas::Add{}(a, Accumulator(x)); }
+  static Accumulator join(Accumulator a, Accumulator b) { return formulas::Add{}(a, b); }
+};
+template <class T>
+struct SumOfSquares : Sum<T> {
+  static double take(double a, T x) { return a + double(x) * double(x); }
+};
+template <class T>
+struct Max {
+  using Accumulator = T;
+  static constexpr T start = std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity()
+                                                         : std::numeric_limits<T>::lowest();
+  static T take(T a, T x) { return formulas::Maximum{}(a, x); }
+  static T join(T a, T b) { return formulas::Maximum{}(a, b); }
+};
+template <class T>
+struct Min {
+  using Accumulator = T;
+  static constexpr T start = std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity()
+                                                         : std::numeric_limits<T>::max();
+  static T take(T a, T x) { return formulas::Minimum{}(a, x); }
+  static T join(T a, T b) { return formulas::Minimum{}(a, b); }
+};
+
+/// Joins values[0], values[step], ... in a balanced tree.
+template <class Op, class A>
+A join_pairwise(const A* values, int64_t count, int64_t step) {
+  if (count == 1) return *values;
+  const int64_t half = count / 2;
+  return Op::join(join_pairwise<Op>(values, half, step),
+                  join_pairwise<Op>(values + half * step, count - half, step));
+}
+
+/// Folds one row of any step; lanes keep the additions apart so that they can run at once.
+template <class Op, class T>
+typename Op::Accumulator fold_row(const T* x, int64_t count, int64_t step) {
+  typename Op::Accumulator lanes[kLanes];
+  std::fill_n(lanes, kLanes, Op::start);
+  int64_t j = 0;
+  if (step == 1) {
+    for (; j + kLanes <= count; j += kLanes) {
+      for (int l = 0; l < kLanes; ++l) lanes[l] = Op::take(lanes[l], x[j + l]);
+    }
+  }
+  for (; j < count; ++j) lanes[j % kLanes] = Op::take(lanes[j % kLanes], x[j * step]);
+  return join_pairwise<Op>(lanes, kLanes, 1);
+}
+
+/// The axes of `in`, apart as kept (with the output's stride) and reduced.
+struct Axes {
+  Nest<2> kept;     // strides in `in`, in `out`
+  Nest<1> reduced;  // strides in `in`
+  bool by_rows = true;
+
+  Axes(const Layout& in, const Layout& out) {
+    int64_t least = std::numeric_limits<int64_t>::max();
+    for (int axis = 0; axis < in.shape.rank(); ++axis) {
+      const int64_t size = in.shape[axis], stride = in.strides[axis];
+      if (size == 1) continue;
+      const bool is_kept = out.shape[axis] == size;
+      if (is_kept) {
+        kept.push(size, {stride, out.strides[axis]});
+      } else {
+        reduced.push(size, {stride});
+      }
+      if (std::abs(stride) < least) {
+        least = std::abs(stride);
+        by_rows = !is_kept;
+      }
+    }
+    kept.merge();
+    reduced.merge();
+  }
+};
+
+/// Every output folds its own rows. Blocks of one output are pieces of a row, or several rows.
+template <class Op, class T, class R>
+void reduce_rows(const Axes& axes, const T* x, R* y) {
+  using A = typename Op::Accumulator;
+  Nest<1> outer = axes.reduced;
+  int64_t length = 1, step = 1;  // of the innermost reduced axis
+  if (outer.rank > 0) {
+    --outer.rank;
+    length = outer.sizes[outer.rank];
+    step = outer.strides[outer.rank][0];
+  }
+  const int64_t piece = std::min(length, kBlock);
+  const int64_t pieces = (length + piece - 1) / piece;
+  if (pieces > 1) outer.push(pieces, {piece * step});
+  const int64_t rows = outer.count();
+  const int64_t rows_a_block = std::max<int64_t>(1, kBlock / piece);
+  const int64_t blocks = (rows + rows_a_block - 1) / rows_a_block;
+  const int64_t outputs = axes.kept.count();
+
+  const auto fold_block = [&](const T* base, int64_t block) {
+    A total = Op::start;
+    const int64_t begin = block * rows_a_block, end = std::min(rows, begin + rows_a_block);
+    outer.walk(begin, end, [&](int64_t row, const auto& at) {
+      const int64_t count = std::min(piece, length - row % pieces * piece);
+      total = Op::join(total, fold_row<Op>(base + at[0], count, step));
+    });
+    return total;
+  };
+
+  if (blocks == 1) {
+    const int64_t outputs_a_task = std::max<int64_t>(1, cpu::kGrain / (rows * piece));
+    parallel_for(outputs, outputs_a_task, [&](int64_t begin, int64_t end) {
+      axes.kept.walk(begin, end, [&](int64_t, const auto& at) {
+        y[at[1]] = static_cast<R>(fold_block(x + at[0], 0));
+      });
+    });
+    return;
+  }
+  const auto partial = std::make_unique_for_overwrite<A[]>(outputs * blocks);
+  parallel_for(outputs * blocks, cpu::kGrain / kBlock, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      axes.kept.walk(i / blocks, i / blocks + 1, [&](int64_t, const auto& at) {
+        partial[i] = fold_block(x + at[0], i % blocks);
+      });
+    }
+  });
+  axes.kept.walk(0, outputs, [&](int64_t output, const auto& at) {
+    y[at[1]] = static_cast<R>(join_pairwise<Op>(&partial[output * blocks], blocks, 1));
+  });
+}
+
+/// Rows of kept elements are folded into a row of accumulators. Tasks are pieces of the kept rows;
+/// where those are few, blocks of reduced rows as well.
+template <class Op, class T, class R>
+void reduce_columns(const Axes& axes, const T* x, R* y) {
+  using A = typename Op::Accumulator;
+  Nest<2> outer = axes.kept;
+  --outer.rank;
+  const int64_t width = outer.sizes[outer.rank];
+  const auto [step, out_step] = outer.strides[outer.rank];
+  const int64_t piece = std::min(width, kColumns);
+  const int64_t pieces = (width + piece - 1) / piece;
+  if (pieces > 1) outer.push(pieces, {piece * step, piece * out_step});
+  const int64_t groups = outer.count();  // of outputs
+  const int64_t rows = axes.reduced.count();
+  // About 64 tasks in all, so that partial results stay small.
+  const int64_t rows_a_block = std::max(cpu::kGrain / piece, rows / std::max<int64_t>(1, 64 / groups));
+  const int64_t blocks = (rows + rows_a_block - 1) / rows_a_block;
+
+  const auto partial = std::make_unique_for_overwrite<A[]>(blocks > 1 ? groups * blocks * piece : 0);
+  const auto write = [&](const A* sums, int64_t group, int64_t at) {
+    const int64_t count = std::min(piece, width - group % pieces * piece);
+    for (int64_t j = 0; j < count; ++j) {
+      y[at + j * out_step] = static_cast<R>(join_pairwise<Op>(sums + j, blocks, piece));
+    }
+  };
+  const auto fold_block = [&](A* sums, int64_t group, int64_t block, int64_t at) {
+    const int64_t count = std::min(piece, width - group % pieces * piece);
+    std::fill_n(sums, piece, Op::start);
+    axes.reduced.walk(block * rows_a_block, std::min(rows, (block + 1) * rows_a_block),
+                      [&](int64_t, const auto& row) {
+                        cpu::map_row(count, sums, 1, x + at + row[0], step, sums, 1, Op::take);
+                      });
+  };
+
+  const int64_t work = piece * std::min(rows, rows_a_block);
+  parallel_for(groups * blocks, std::max<int64_t>(1, cpu::kGrain / work),
+               [&](int64_t begin, int64_t end) {
+                 A local[kColumns];
+                 for (int64_t i = begin; i < end; ++i) {
+                   const int64_t group = i / blocks;
+                   A* const sums = blocks > 1 ? &partial[i * piece] : local;
+                   outer.walk(group, group + 1, [&](int64_t, const auto& at) {
+                     fold_block(sums, group, i % blocks, at[0]);
+                     if (blocks == 1) write(sums, group, at[1]);
+                   });
+                 }
+               });
+  if (blocks == 1) return;
+  outer.walk(0, groups, [&](int64_t group, const auto& at) {
+    write(&partial[group * blocks * piece], group, at[1]);
+  });
+}
+
+template <class Op, class T, class R>
+void run(const Tensor& in, const Tensor& out) {
+  R* const y = out.mutable_data<R>();
+  if (out.numel() == 0) return;
+  if (in.numel() == 0) {
+    std::fill_n(y, out.numel(), static_cast<R>(Op::start));
+    return;
+  }
+  const Axes axes(in.layout(), out.layout());
+  if (axes.by_rows || axes.kept.rank == 0) {
+    reduce_rows<Op>(axes, in.data<T>(), y);
+  } else {
+    reduce_columns<Op>(axes, in.data<T>(), y);
+  }
+}
+
+}  // namespace
+
+void CpuBackend::reduce(Reduction op, const Tensor& in, const Tensor& out) {
+  visit_dtype(in.dtype(), [&]<class T>() {
+    switch (op) {
+      case Reduction::sum:
+        return run<Sum<T>, T, std::conditional_t<std::is_floating_point_v<T>, T, int64_t>>(in, out);
+      case Reduction::max:
+        return run<Max<T>, T, T>(in, out);
+      case Reduction::min:
+        return run<Min<T>, T, T>(in, out);
+    }
+  });
+}
+
+void CpuBackend::argmax(const Tensor& in, int axis, const Tensor& out) {
+  int64_t* const y = out.mutable_data<int64_t>();
+  if (out.numel() == 0) return;
+  const Layout& layout = in.layout();
+  const int64_t length = layout.shape[axis], step = layout.strides[axis];
+  Nest<1> kept;
+  for (int i = 0; i < layout.shape.rank(); ++i) {
+    if (i != axis) kept.push(layout.shape[i], {layout.strides[i]});
+  }
+  visit_dtype(in.dtype(), [&]<class T>() {
+    const T* const x = in.data<T>();
+    const int64_t outputs_a_task = std::max<int64_t>(1, cpu::kGrain / length);
+    parallel_for(out.numel(), outputs_a_task, [&](int64_t begin, int64_t end) {
+      kept.walk(begin, end, [&](int64_t output, const auto& at) {
+        const T* const row = x + at[0];
+        int64_t best = 0;
+        for (int64_t j = 1; j < length && row[best * step] == row[best * step]; ++j) {
+          if (!(row[j * step] <= row[best * step])) best = j;  // greater, or NaN
+        }
+        y[output] = best;
+      });
+    });
+  });
+}
+
+double CpuBackend::sum_of_squares(const Tensor& in) {
+  const Tensor out = empty(Dims::filled(in.rank(), 1), {Dtype::float64, in.device()});
+  visit_floating(in.dtype(), "sum_of_squares",
+                 [&]<class T>() { run<SumOfSquares<T>, T, double>(in, out); });
+  return *out.data<double>();
+}
+
+}  // namespace capstan

@@ -1,0 +1,56 @@
+// Defines transform(), which applies exp, log, tanh or sigmoid to a row with Eigen's packet math.
+//
+// Rows are worked on in blocks of kLanes elements, and what is left at the end is padded to a whole
+// block. So every element passes through the same instructions, and its result depends neither on
+// its place in the row nor on its address.
+#pragma once
+
+#include <Eigen/Core>
+#include <limits>
+
+#include "core/formulas.h"
+
+namespace capstan::cpu {
+
+inline constexpr int kLanes = 32;
+
+template <class T>
+using Block = Eigen::Array<T, kLanes, 1>;
+
+/// True for the formulas that apply_block() knows.
+template <class F>
+inline constexpr bool has_block_form =
+    std::is_same_v<F, formulas::Exp> || std::is_same_v<F, formulas::Log> ||
+    std::is_same_v<F, formulas::Tanh> || std::is_same_v<F, formulas::Sigmoid>;
+
+/// out = F(in) for kLanes elements; `out` may be `in`.
+template <class F, class T>
+void apply_block(const T* in, T* out) {
+  const Eigen::Map<const Block<T>> x(in);
+  Eigen::Map<Block<T>> y(out);
+  // Where exp underflows Eigen 3.4 stops at the smallest number it can make, so that a masked
+  // softmax would not be exactly 0.
+  constexpr T tiny = sizeof(T) == 4 ? T(-88.5) : T(-709);
+  if constexpr (std::is_same_v<F, formulas::Exp>) y = (x < tiny).select(T{0}, x.exp());
+  if constexpr (std::is_same_v<F, formulas::Sigmoid>) y = (x < tiny).select(T{0}, x.logistic());
+  if constexpr (std::is_same_v<F, formulas::Log>) y = x.log();
+  if constexpr (std::is_same_v<F, formulas::Tanh>) y = x.tanh();
+}
+
+/// out[j] = F(in[j]) for a row of any steps; `out` may be `in`.
+template <class F, class T>
+void transform(int64_t count, const T* in, int64_t in_step, T* out, int64_t out_step) {
+  int64_t j = 0;
+  if (in_step == 1 && out_step == 1) {
+    for (; j + kLanes <= count; j += kLanes) apply_block<F>(in + j, out + j);
+  }
+  for (; j < count; j += kLanes) {
+    const int64_t lanes = std::min<int64_t>(kLanes, count - j);
+    alignas(64) T block[kLanes] = {};
+    for (int64_t i = 0; i < lanes; ++i) block[i] = in[(j + i) * in_step];
+    apply_block<F>(block, block);
+    for (int64_t i = 0; i < lanes; ++i) out[(j + i) * out_step] = block[i];
+  }
+}
+
+}  // namespace capstan::cpu

@@ -1,0 +1,57 @@
+#include "core/meta/meta_backend.h"
+
+#include "core/raise.h"
+
+namespace capstan {
+namespace {
+
+class MetaBackend final : public Backend {
+ public:
+  void fill(const Tensor&, double) override {}
+  void copy(const Tensor&, const Tensor&) override {}
+  void unary(Unary, const Tensor&, const Tensor&) override {}
+  void binary(Binary, const Tensor&, const Tensor&, const Tensor&) override {}
+  void compare(Compare, const Tensor&, const Tensor&, const Tensor&) override {}
+  void where(const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {}
+
+  void reduce(Reduction, const Tensor&, const Tensor&) override {}
+  void argmax(const Tensor&, int, const Tensor&) override {}
+  double sum_of_squares(const Tensor&) override {
+    raise<DeviceError>("[sum_of_squares] a tensor on meta has a shape but no values");
+  }
+
+  void matmul(const Tensor&, const Tensor&, const Tensor&) override {}
+
+  void take_rows(const Tensor&, const Tensor&, const Tensor&) override {}
+  void add_rows(const Tensor&, const Tensor&, const Tensor&) override {}
+
+  void log_softmax(const Tensor&, const Tensor&) override {}
+  void log_softmax_grad(const Tensor&, const Tensor&, const Tensor&) override {}
+  void cross_entropy(const Tensor&, const Tensor&, int64_t, const Tensor&,
+                     const Tensor&) override {}
+  void cross_entropy_grad(const Tensor&, const Tensor&, const Tensor&, int64_t, const Tensor&,
+                          const Tensor&) override {}
+
+  void conv2d(const Tensor&, const Tensor&, const Tensor*, const Window2d&,
+              const Tensor&) override {}
+  void conv2d_input_grad(const Tensor&, const Tensor&, const Window2d&, const Tensor&) override {}
+  void conv2d_weight_grad(const Tensor&, const Tensor&, const Window2d&, const Tensor&) override {}
+  void max_pool2d(const Tensor&, const Window2d&, const Tensor&, const Tensor&) override {}
+  void max_pool2d_grad(const Tensor&, const Tensor&, const Tensor&) override {}
+
+  void uniform(uint64_t, uint64_t, double, double, const Tensor&) override {}
+  void normal(uint64_t, uint64_t, double, double, const Tensor&) override {}
+  void dropout(uint64_t, uint64_t, double, const Tensor&, const Tensor&) override {}
+
+  void sgd(const SgdStep&, const Tensor&, const Tensor&, const Tensor*) override {}
+  void adam(const AdamStep&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {}
+};
+
+}  // namespace
+
+Backend& meta_backend() {
+  static MetaBackend backend;
+  return backend;
+}
+
+}  // namespace capstan

@@ -1,0 +1,78 @@
+// Generator, and the tensors filled with random numbers.
+#include "core/random.h"
+
+#include <numeric>
+
+#include "core/backend.h"
+#include "core/raise.h"
+
+namespace capstan {
+
+Generator Generator::fork(uint64_t stream) const {
+  // The counters of a stream's own words have zeros in their upper half; a one there gives words
+  // that the stream itself never reaches.
+  const auto words =
+      philox({static_cast<uint32_t>(stream), static_cast<uint32_t>(stream >> 32), 1, 0},
+             {static_cast<uint32_t>(seed_), static_cast<uint32_t>(seed_ >> 32)});
+  return Generator(uint64_t{words[1]} << 32 | words[0]);
+}
+
+uint64_t Generator::next() {
+  const uint64_t index = advance(2);
+  return uint64_t{random_word(seed_, index + 1)} << 32 | random_word(seed_, index);
+}
+
+// Lemire ("Fast random integer generation in an interval", 2019): the high half of word * bound is
+// uniform once the few low halves are refused that would favour some results.
+uint64_t Generator::below(uint64_t bound) {
+  if (bound == 0) raise<ValueError>("[below] bound must be at least 1, got 0");
+  const uint64_t refused = -bound % bound;  // 2^64 mod bound
+  for (;;) {
+    const auto product = static_cast<unsigned __int128>(next()) * bound;
+    if (static_cast<uint64_t>(product) >= refused) return static_cast<uint64_t>(product >> 64);
+  }
+}
+
+Generator& default_generator() {
+  thread_local Generator generator;
+  return generator;
+}
+
+void manual_seed(uint64_t seed) { default_generator() = Generator(seed); }
+
+Tensor rand(const Shape& shape, double low, double high, TensorOptions options,
+            Generator& generator) {
+  if (!(low < high) || !std::isfinite(high - low)) {
+    raise<ValueError>("[rand] low must be below high and both finite, got {} and {}", low, high);
+  }
+  const uint64_t words =
+      visit_floating(options.dtype, "rand", []<class T>() { return kUniformWords<T>; });
+  const Tensor out = empty(shape, options);
+  backend(out).uniform(generator.seed(), generator.advance(out.numel() * words), low, high, out);
+  return out;
+}
+
+Tensor randn(const Shape& shape, double mean, double deviation, TensorOptions options,
+             Generator& generator) {
+  if (!(deviation >= 0) || !std::isfinite(deviation) || !std::isfinite(mean)) {
+    raise<ValueError>(
+        "[randn] deviation must be at least 0 and both finite, got mean {} and deviation {}", mean,
+        deviation);
+  }
+  if (!is_floating(options.dtype)) wrong_dtype("randn", "float32 or float64", options.dtype);
+  const Tensor out = empty(shape, options);
+  backend(out).normal(generator.seed(), generator.advance(out.numel() * kNormalWords), mean,
+                      deviation, out);
+  return out;
+}
+
+std::vector<int64_t> random_permutation(int64_t count, Generator& generator) {
+  if (count < 0)
+    raise<ValueError>("[random_permutation] count must not be negative, got {}", count);
+  std::vector<int64_t> order(count);
+  std::iota(order.begin(), order.end(), 0);
+  for (int64_t i = count - 1; i > 0; --i) std::swap(order[i], order[generator.below(i + 1)]);
+  return order;
+}
+
+}  // namespace capstan

@@ -1,0 +1,16 @@
+#include "nn/linear.h"
+
+#include "autograd/matmul.h"
+#include "core/raise.h"
+#include "nn/init.h"
+
+namespace capstan::nn {
+
+Linear::Linear(int64_t in, int64_t out, LinearOptions options)
+    : weight(fan_in_uniform({out, in}, in)) {
+  if (options.bias) bias.emplace(fan_in_uniform({out}, in));
+}
+
+Tensor Linear::forward(const Tensor& x) { return linear(x, weight, bias ? &*bias : nullptr); }
+
+}  // namespace capstan::nn

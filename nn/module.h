@@ -1,0 +1,183 @@
+// Defines Module, Parameter and Buffer: what models are made of.
+//
+// A module is a plain struct of handles. One line, CAPSTAN_MODULE, lists what it owns and gives it
+// operator() with hooks, names, state, clone(), to(), train() and eval():
+//
+//   struct Mlp : nn::Module {
+//     nn::Linear in{784, 512}, out{512, 10};
+//     CAPSTAN_MODULE(Mlp, in, out)
+//     Tensor forward(const Tensor& x) { return out(relu(in(x))); }
+//   };
+//
+// A member may be a Parameter, a Buffer, a module, or a std::optional or std::vector of these. The
+// order of the list is the order of the parameters everywhere: in checkpoints, buckets and shards.
+// Copying a module copies its handles: both use the same parameters. clone() copies the numbers
+// too.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "autograd/node.h"
+
+namespace capstan::nn {
+
+/// A tensor that training changes: a leaf that requires a gradient.
+struct Parameter : Tensor {
+  explicit Parameter(const Tensor& value);
+};
+
+/// How ranks treat a buffer in data-parallel training.
+enum class BufferPolicy {
+  replicated,  // equal on all ranks by construction, like a mask
+  averaged,    // each rank's own while training, averaged for evaluation and saving: running
+               // statistics
+  local,       // each rank's own, never saved together
+};
+
+/// A tensor that belongs to a module but is not trained.
+struct Buffer : Tensor {
+  Buffer(const Tensor& value, BufferPolicy policy) : Tensor(value), policy(policy) {}
+  BufferPolicy policy;
+};
+
+class Module;
+
+/// Receives the members of a module, in the order of its list.
+class MemberVisitor {
+ public:
+  virtual ~MemberVisitor() = default;
+  virtual void parameter(const std::string& name, Parameter& parameter) = 0;
+  virtual void buffer(const std::string& name, Buffer& buffer) = 0;
+  virtual void module(const std::string& name, Module& module) = 0;
+};
+
+/// Base of all modules.
+class Module {
+ public:
+  virtual ~Module() = default;
+
+  /// The name of the struct: "Linear".
+  virtual const char* type_name() const = 0;
+  /// Shows `visitor` the members. Written by CAPSTAN_MODULE; containers write it themselves.
+  virtual void visit_members(MemberVisitor& visitor) = 0;
+
+  /// All parameters below this module with their names ("blocks.2.in.weight"), each once: a tied
+  /// parameter appears under its first name.
+  NamedTensors parameters();
+  /// All buffers, likewise.
+  std::vector<std::pair<std::string, Buffer>> buffers();
+  /// This module ("") and all below it, parents before children.
+  std::vector<std::pair<std::string, Module*>> modules();
+  /// The number of elements in parameters().
+  int64_t parameter_count();
+
+  /// Forgets the gradients of all parameters.
+  void zero_grad();
+  /// Sets the mode of this module and all below it: dropout drops in training only.
+  void train(bool on = true);
+  void eval() { train(false); }
+  bool training() const { return training_; }
+
+  /// Moves or converts parameters and buffers, in place. Do it before an optimizer or a strategy is
+  /// attached: gradients and hooks do not move along.
+  void to(Device device);
+  void to(Dtype dtype);
+
+  /// Run around forward whenever the module is called. `outputs` holds the result if it is a
+  /// tensor.
+  HookList<void(Module&)> before_forward;
+  HookList<void(Module&, std::span<const Tensor> outputs)> after_forward;
+
+ protected:
+  Module() = default;
+  // A copy shares parameters, but the hooks belong to the module they were added to.
+  Module(const Module& other) : training_(other.training_) {}
+  Module& operator=(const Module& other) {
+    training_ = other.training_;
+    return *this;
+  }
+
+  /// Calls `forward` between the hooks.
+  template <class Forward>
+  auto call(Forward&& forward) {
+    if (before_forward.empty() && after_forward.empty()) return forward();
+    before_forward.for_each([&](const auto& hook) { hook(*this); });
+    auto result = forward();
+    std::span<const Tensor> outputs;
+    if constexpr (std::is_convertible_v<decltype(&result), const Tensor*>) outputs = {&result, 1};
+    after_forward.for_each([&](const auto& hook) { hook(*this, outputs); });
+    return result;
+  }
+
+ private:
+  bool training_ = true;
+};
+
+/// Makes `b` the parameter `a`: one parameter with two names. Throws ShapeError if their shapes
+/// differ.
+void tie(Parameter& a, Parameter& b);
+
+namespace detail {
+
+/// Gives the parameters and buffers of a freshly copied module numbers of their own, keeping ties.
+void unshare(Module& copy);
+
+template <class T>
+struct is_list : std::false_type {};
+template <class T>
+struct is_list<std::vector<T>> : std::true_type {};
+template <class T>
+struct is_optional : std::false_type {};
+template <class T>
+struct is_optional<std::optional<T>> : std::true_type {};
+
+template <class Member>
+void visit_member(MemberVisitor& visitor, const std::string& name, Member& member) {
+  if constexpr (std::is_same_v<Member, Parameter>) {
+    visitor.parameter(name, member);
+  } else if constexpr (std::is_same_v<Member, Buffer>) {
+    visitor.buffer(name, member);
+  } else if constexpr (is_optional<Member>::value) {
+    if (member) visit_member(visitor, name, *member);
+  } else if constexpr (is_list<Member>::value) {
+    for (size_t i = 0; i < member.size(); ++i) {
+      visit_member(visitor, name + "." + std::to_string(i), member[i]);
+    }
+  } else {
+    static_assert(
+        std::is_base_of_v<Module, Member>,
+        "CAPSTAN_MODULE lists parameters, buffers, modules, and optionals or vectors of them");
+    visitor.module(name, member);
+  }
+}
+
+/// The next name of a list "a, b, c", which is cut off the front.
+std::string next_name(std::string_view& names);
+
+template <class... Members>
+void visit_members(MemberVisitor& visitor, std::string_view names, Members&... members) {
+  (visit_member(visitor, next_name(names), members), ...);
+}
+
+}  // namespace detail
+}  // namespace capstan::nn
+
+/// Lists the members of module `Type`; see the top of nn/module.h. The list may be empty.
+#define CAPSTAN_MODULE(Type, ...)                                                            \
+  const char* type_name() const override { return #Type; }                                   \
+  void visit_members(::capstan::nn::MemberVisitor& visitor) override {                       \
+    ::capstan::nn::detail::visit_members(visitor, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__);  \
+  }                                                                                          \
+  /** A module of the same kind with its own copies of all numbers. */                       \
+  Type clone() const {                                                                       \
+    Type copy(*this);                                                                        \
+    ::capstan::nn::detail::unshare(copy);                                                    \
+    return copy;                                                                             \
+  }                                                                                          \
+  template <class... Arguments>                                                              \
+  auto operator()(Arguments&&... arguments) {                                                \
+    return this->call([&] { return this->forward(std::forward<Arguments>(arguments)...); }); \
+  }
