@@ -9,6 +9,8 @@ namespace capstan {
 
 namespace {
 
+constexpr int64_t kMostPadding = int64_t{1} << 30;  // far below where sizes would overflow
+
 /// Checks images and window, and returns the output's height and width.
 std::pair<int64_t, int64_t> output_size(const char* operation, const Tensor& x,
                                         const Window2d& window) {
@@ -18,13 +20,14 @@ std::pair<int64_t, int64_t> output_size(const char* operation, const Tensor& x,
                       x.shape());
   }
   for (int axis : {0, 1}) {
-    if (window.kernel[axis] < 1 || window.stride[axis] < 1 || window.padding[axis] < 0) {
+    if (window.kernel[axis] < 1 || window.stride[axis] < 1 || window.padding[axis] < 0 ||
+        window.padding[axis] > kMostPadding) {
       raise<ValueError>(
-          "[{}] kernel and stride must be at least 1 and padding at least 0, got {}, {}, {}",
-          operation, window.kernel[axis], window.stride[axis], window.padding[axis]);
+          "[{}] kernel and stride must be at least 1 and padding in [0, {}], got {}, {}, {}",
+          operation, kMostPadding, window.kernel[axis], window.stride[axis], window.padding[axis]);
     }
-    const int64_t padded = x.shape()[2 + axis] + 2 * window.padding[axis];
-    if (padded < window.kernel[axis]) {
+    const int64_t size = x.shape()[2 + axis], padded = size + 2 * window.padding[axis];
+    if (size < 1 || padded < window.kernel[axis]) {
       raise<ShapeError>("[{}] a window of {} does not fit into {} with padding {}", operation,
                         window.kernel[axis], x.shape(), window.padding[axis]);
     }

@@ -13,7 +13,7 @@ namespace {
 
 /// A handle of `x` with the dtype and shape that an element-wise kernel wants; strides may be 0.
 Tensor as_operand(const Tensor& x, Dtype dtype, const Shape& shape) {
-  const Tensor typed = x.dtype() == dtype ? x : to(x, dtype);
+  const Tensor typed = x.dtype() == dtype ? x : cast(x, dtype);
   return typed.shape() == shape ? typed : view_of(typed, typed.layout().expanded(shape));
 }
 
@@ -68,7 +68,7 @@ class Origin {
 
   Tensor back(const Tensor& grad) const {
     if (grad.shape() == shape_ && grad.dtype() == dtype_) return grad;
-    return to(sum_to(grad, shape_), dtype_);
+    return cast(sum_to(grad, shape_), dtype_);
   }
 
  private:
@@ -128,7 +128,7 @@ Tensor divide(const Tensor& a, const Tensor& b) {
                 [a = Saved(a), b = Saved(b)](const Tensor& grad, Wanted wanted) {
                   const Tensor x = a.get(), y = b.get();
                   return gradients(wanted[0] ? Origin(x).back(grad / y) : Tensor(),
-                                   wanted[1] ? Origin(y).back(-grad * x / square(y)) : Tensor());
+                                   wanted[1] ? Origin(y).back(-grad / y * (x / y)) : Tensor());
                 });
 }
 
@@ -141,6 +141,7 @@ Tensor minimum(const Tensor& a, const Tensor& b) {
 }
 
 Tensor power(const Tensor& x, double exponent) {
+  if (!is_floating(x.dtype())) wrong_dtype("power", "float32 or float64", x.dtype());
   const auto raise_to = [](const Tensor& x, double exponent) {
     return binary("power", Binary::power, x, scalar_beside(x, exponent));
   };
@@ -250,13 +251,13 @@ Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
                 });
 }
 
-Tensor to(const Tensor& x, Dtype dtype) {
+Tensor cast(const Tensor& x, Dtype dtype) {
   if (x.dtype() == dtype) return x;
   Tensor out = empty(x.shape(), {dtype, x.device()});
   copy_elements(x, out);
   if (!is_floating(dtype)) return out;
-  return record("to", out, inputs(x),
-                [from = x.dtype()](const Tensor& grad) { return gradients(to(grad, from)); });
+  return record("cast", out, inputs(x),
+                [from = x.dtype()](const Tensor& grad) { return gradients(cast(grad, from)); });
 }
 
 }  // namespace capstan

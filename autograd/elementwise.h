@@ -18,7 +18,7 @@ Tensor divide(const Tensor& a, const Tensor& b);
 /// The larger or smaller of two; where they are equal, each receives half of the gradient.
 Tensor maximum(const Tensor& a, const Tensor& b);
 Tensor minimum(const Tensor& a, const Tensor& b);
-/// x to a fixed exponent.
+/// x to a fixed exponent; floating point only.
 Tensor power(const Tensor& x, double exponent);
 
 // These take floating point only, but for negate, absolute, square and relu.
@@ -45,7 +45,7 @@ Tensor greater_equal(const Tensor& a, const Tensor& b);
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 
 /// The same values in another dtype; float to integer cuts towards zero.
-Tensor to(const Tensor& x, Dtype dtype);
+Tensor cast(const Tensor& x, Dtype dtype);
 
 /// A tensor holding `value`, of the dtype that a number takes beside `like`.
 Tensor scalar_beside(const Tensor& like, double value);

@@ -138,9 +138,11 @@ void backward(const Tensor& root, const BackwardOptions& options) {
                         root.shape());
     }
     seed = full(root.shape(), 1, {root.dtype(), root.device()});
-  } else if (seed.shape() != root.shape() || seed.dtype() != root.dtype()) {
-    raise<ShapeError>("[backward] the seed must be like the root, {} {}; got {} {}", root.dtype(),
-                      root.shape(), seed.dtype(), seed.shape());
+  } else if (seed.shape() != root.shape() || seed.dtype() != root.dtype() ||
+             !(seed.device() == root.device())) {
+    raise<GradientError>("[backward] the seed must be like the root, {} {} on {}; got {} {} on {}",
+                         root.dtype(), root.shape(), root.device(), seed.dtype(), seed.shape(),
+                         seed.device());
   }
   NoGrad guard;
   Pass(options.retain_graph).run(root, std::move(seed));

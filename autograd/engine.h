@@ -18,7 +18,7 @@ struct BackwardOptions {
 };
 
 /// Adds the gradient of `root` to every leaf that it depends on. Throws GradientError if `root` is
-/// off the tape or the tape was freed, ShapeError if it needs a seed.
+/// off the tape, the tape was freed, or the seed is not like the root; ShapeError if it needs one.
 void backward(const Tensor& root, const BackwardOptions& options = {});
 
 /// What a backward pass is about to do.

@@ -15,7 +15,8 @@ class [[nodiscard]] HookHandle {
   explicit HookHandle(std::function<void()> remove) : remove_(std::move(remove)) {}
   HookHandle(HookHandle&& other) noexcept : remove_(std::exchange(other.remove_, nullptr)) {}
   HookHandle& operator=(HookHandle&& other) noexcept {
-    std::swap(remove_, other.remove_);
+    HookHandle taken(std::move(other));
+    std::swap(remove_, taken.remove_);  // `taken` removes the hook that was held before
     return *this;
   }
   ~HookHandle() { remove(); }

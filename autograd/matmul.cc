@@ -66,8 +66,9 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor* bias) {
   if (x.rank() != 2) {
     Shape shape = x.shape();
     shape[x.rank() - 1] = weight.shape()[0];
-    const int64_t rows = x.numel() / std::max<int64_t>(x.size(-1), 1);
-    return reshape(linear(reshape(x, {rows, x.size(-1)}), weight, bias), shape);
+    Shape rows = x.shape();
+    rows.erase(x.rank() - 1);
+    return reshape(linear(reshape(x, {numel(rows), x.size(-1)}), weight, bias), shape);
   }
   const Tensor out = product(x, view_of(weight, weight.layout().transposed(0, 1)));  // [n, out]
   if (!bias) {

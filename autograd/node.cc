@@ -36,9 +36,11 @@ Tensor Node::run_gradient_hooks(int output, Tensor grad) const {
   if (!hooks_) return grad;
   (*hooks_)[output].for_each([&](const auto& hook) {
     if (Tensor replaced = hook(grad); replaced.defined()) {
-      if (replaced.shape() != grad.shape()) {
-        raise<ShapeError>("[{}] a gradient hook must keep the shape {}, returned {}", operation_,
-                          grad.shape(), replaced.shape());
+      if (replaced.shape() != grad.shape() || replaced.dtype() != grad.dtype() ||
+          !(replaced.device() == grad.device())) {
+        raise<GradientError>("[{}] a gradient hook must keep {} {} on {}, returned {} {} on {}",
+                             operation_, grad.dtype(), grad.shape(), grad.device(),
+                             replaced.dtype(), replaced.shape(), replaced.device());
       }
       grad = std::move(replaced);
     }
@@ -49,17 +51,17 @@ Tensor Node::run_gradient_hooks(int output, Tensor grad) const {
 void Node::destroy() {
   // A long tape is a long chain of nodes, each holding the last reference to the next: destroying
   // them one inside the other would overflow the stack. Nodes queue here instead.
-  thread_local std::vector<Node*> doomed;
-  thread_local bool draining = false;
-  doomed.push_back(this);
-  if (draining) return;
-  draining = true;
+  // (The queue is local: a thread_local one would be gone before the tensors of a static model.)
+  thread_local std::vector<Node*>* queue = nullptr;
+  if (queue) return queue->push_back(this);
+  std::vector<Node*> doomed{this};
+  queue = &doomed;
   while (!doomed.empty()) {
     Node* node = doomed.back();
     doomed.pop_back();
     delete node;
   }
-  draining = false;
+  queue = nullptr;
 }
 
 Accumulator::Accumulator(const Tensor& leaf)
@@ -104,6 +106,10 @@ void Accumulator::set_grad(const Tensor& grad) {
 
 void Accumulator::place_grad(const Tensor& place) {
   check(place);
+  if (!place.is_contiguous()) {
+    raise<GradientError>("[gradient] a place for a gradient must be contiguous, got {}",
+                         place.shape());
+  }
   if (has_grad_) copy_elements(grad_, place);
   grad_ = place;
   placed_ = true;

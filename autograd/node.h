@@ -80,7 +80,8 @@ class Accumulator final : public Node {
   void zero_grad();
   /// Replaces the gradient.
   void set_grad(const Tensor& grad);
-  /// Moves the gradient into `place` (the leaf's shape, dtype and device) and keeps it there.
+  /// Moves the gradient into `place` (the leaf's shape, dtype and device; contiguous) and keeps it
+  /// there.
   void place_grad(const Tensor& place);
   /// Gives the gradient memory of its own again.
   void unplace_grad();
@@ -139,7 +140,8 @@ Accumulator& accumulator(const Tensor& leaf);
 void zero_grad(const Tensor& leaf);
 
 /// Calls `hook` with the whole gradient of `tensor` in every backward pass, before it is used
-/// further. If the hook returns a tensor, that is used instead. Throws GradientError off the tape.
+/// further. If the hook returns a tensor (of the same shape, dtype and device), that is used
+/// instead. Throws GradientError off the tape.
 HookHandle on_gradient(const Tensor& tensor, std::function<Tensor(const Tensor&)> hook);
 /// Calls `hook` with the accumulated gradient of a leaf once a backward pass has added to it.
 HookHandle on_accumulation(const Tensor& leaf, std::function<void(const Tensor&)> hook);

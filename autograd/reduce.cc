@@ -55,7 +55,7 @@ Tensor extreme(const char* operation, Reduction op, const Tensor& x, const Dims&
   return record(operation, out, inputs(x),
                 [x = Saved(x), out = Saved::output(out), kept](const Tensor& grad) {
                   const Tensor value = x.get();
-                  const Tensor hit = to(equal(value, reshape(out.get(), kept)), grad.dtype());
+                  const Tensor hit = cast(equal(value, reshape(out.get(), kept)), grad.dtype());
                   Tensor count = empty(kept, {grad.dtype(), grad.device()});
                   backend(count).reduce(Reduction::sum, hit, count);
                   return gradients(hit * (reshape(grad, kept) / count));
@@ -99,6 +99,9 @@ Tensor argmax(const Tensor& x, int64_t axis) {
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {
   if (x.shape() == shape) return x;
+  if (shape.rank() > x.rank() || broadcast("sum_to", x.shape(), shape) != x.shape()) {
+    raise<ShapeError>("[sum_to] {} does not broadcast to {}", shape, x.shape());
+  }
   const int shift = x.rank() - shape.rank();
   Dims axes;
   for (int axis = 0; axis < x.rank(); ++axis) {

@@ -21,7 +21,8 @@ Tensor min(const Tensor& x, const Dims& axes = {}, bool keepdim = false);
 /// Position (int64) of the largest element along one axis, the first of equals.
 Tensor argmax(const Tensor& x, int64_t axis);
 
-/// Sums `x` over what broadcasting `shape` to its shape repeated: the reverse of expand().
+/// Sums `x` over what broadcasting `shape` to its shape repeated: the reverse of expand(). Throws
+/// ShapeError if `shape` does not broadcast to x's.
 Tensor sum_to(const Tensor& x, const Shape& shape);
 
 }  // namespace capstan

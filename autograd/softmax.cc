@@ -12,6 +12,11 @@ namespace capstan {
 Tensor log_softmax(const Tensor& x) {
   if (!is_floating(x.dtype())) wrong_dtype("log_softmax", "float32 or float64", x.dtype());
   if (x.rank() == 0) raise<ShapeError>("[log_softmax] needs at least one axis, got a scalar");
+  if (x.rank() != 2) {
+    Shape rows = x.shape();
+    rows.erase(x.rank() - 1);
+    return reshape(log_softmax(reshape(x, {numel(rows), x.size(-1)})), x.shape());
+  }
   Tensor out = empty_like(x);
   backend(out).log_softmax(contiguous(detach(x)), out);
   return record("log_softmax", out, inputs(x), [out = Saved::output(out)](const Tensor& grad) {
@@ -51,6 +56,10 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, LossReduction 
   if (logits.rank() != 2 || targets.shape() != Shape{logits.shape()[0]}) {
     raise<ShapeError>("[cross_entropy] takes logits [n, classes] and targets [n], got {} and {}",
                       logits.shape(), targets.shape());
+  }
+  if (!(targets.device() == logits.device())) {
+    raise<DeviceError>("[cross_entropy] tensors must be on one device, got {} and {}",
+                       logits.device(), targets.device());
   }
   const Tensor scores = contiguous(detach(logits)), labels = contiguous(targets);
   const int64_t counted = count_targets(labels, logits.shape()[1], ignore);

@@ -17,8 +17,8 @@ enum class LossReduction {
 };
 
 /// -log softmax(logits)[target] a sample. logits [n, classes], targets int64 [n] with values in
-/// [0, classes) or `ignore`, whose samples count nothing. Throws ShapeError, DtypeError, and
-/// ValueError naming the first target out of range.
+/// [0, classes) or `ignore`, whose samples count nothing. Throws ShapeError, DtypeError,
+/// DeviceError, and ValueError naming the first target out of range.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
                      LossReduction reduction = LossReduction::mean, int64_t ignore = -100);
 

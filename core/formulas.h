@@ -142,13 +142,14 @@ struct Power : FloatingOnly {
 struct Maximum : AnyDtype {
   template <class T>
   CAPSTAN_HD T operator()(T a, T b) const {
-    return a > b || a != a ? a : b;  // a != a: NaN; a NaN in b fails the comparison and is taken
+    // a != a: NaN; a NaN in b fails the comparison and is taken. `|` keeps branches out.
+    return (a > b) | (a != a) ? a : b;
   }
 };
 struct Minimum : AnyDtype {
   template <class T>
   CAPSTAN_HD T operator()(T a, T b) const {
-    return a < b || a != a ? a : b;
+    return (a < b) | (a != a) ? a : b;
   }
 };
 

@@ -6,12 +6,12 @@ namespace capstan {
 
 bool Layout::is_contiguous() const {
   int64_t step = 1;
+  bool dense = true;
   for (int axis = shape.rank() - 1; axis >= 0; --axis) {
-    if (shape[axis] == 0) return true;
-    if (shape[axis] != 1 && strides[axis] != step) return false;
+    dense &= shape[axis] == 1 || strides[axis] == step;
     step *= shape[axis];
   }
-  return true;
+  return dense || step == 0;  // without elements, any strides do
 }
 
 Layout Layout::permuted(const Dims& order) const {
@@ -42,6 +42,7 @@ Layout Layout::sliced(int64_t axis, int64_t start, int64_t stop, int64_t step) c
   const int a = normalize_axis("slice", axis, shape.rank());
   if (step < 1) raise<ValueError>("[slice] step must be at least 1, got {}", step);
   const int64_t size = shape[a];
+  step = std::clamp<int64_t>(step, 1, std::max<int64_t>(size, 1));  // longer ones might overflow
   const auto clamp = [size](int64_t i) {
     return std::clamp<int64_t>(i < 0 ? i + size : i, 0, size);
   };
@@ -69,7 +70,7 @@ Layout Layout::selected(int64_t axis, int64_t index) const {
 Layout Layout::expanded(const Shape& to) const {
   const int shift = to.rank() - shape.rank();
   Layout out{.shape = to, .strides = Dims::filled(to.rank(), 0), .offset = offset};
-  bool fits = shift >= 0;
+  bool fits = shift >= 0 && std::all_of(to.begin(), to.end(), [](int64_t n) { return n >= 0; });
   for (int axis = 0; fits && axis < shape.rank(); ++axis) {
     if (shape[axis] == to[axis + shift]) {
       out.strides[axis + shift] = strides[axis];
@@ -142,18 +143,17 @@ std::optional<Layout> Layout::viewed(const Shape& to) const {
 
 Shape resolve_shape(const char* operation, const Shape& shape, int64_t count) {
   Shape out = shape;
-  int64_t known = 1;
   int unknown = -1;
   for (int axis = 0; axis < shape.rank(); ++axis) {
     if (shape[axis] == -1 && unknown < 0) {
       unknown = axis;
+      out[axis] = 1;
     } else if (shape[axis] < 0) {
       raise<ShapeError>("[{}] sizes must not be negative (one may be -1), got {}", operation,
                         shape);
-    } else {
-      known *= shape[axis];
     }
   }
+  const int64_t known = numel(out);
   if (unknown >= 0 && known > 0 && count % known == 0) {
     out[unknown] = count / known;
   } else if (unknown >= 0 || known != count) {

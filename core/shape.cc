@@ -33,13 +33,13 @@ void Dims::erase(int axis) {
 
 int64_t numel(const Shape& shape) {
   int64_t product = 1;
-  bool overflow = false;
-  for (int64_t size : shape) overflow |= __builtin_mul_overflow(product, size, &product);
-  // A zero anywhere makes the tensor empty, whatever the other sizes multiply to.
-  if (overflow && std::find(shape.begin(), shape.end(), 0) == shape.end()) {
-    raise<ShapeError>("[shape] {} has more elements than 63 bits can count", shape);
+  bool empty = false, overflow = false;
+  for (int64_t size : shape) {
+    empty |= size == 0;
+    overflow |= __builtin_mul_overflow(product, size == 0 ? 1 : size, &product);
   }
-  return overflow ? 0 : product;
+  if (overflow) raise<ShapeError>("[shape] {} has more elements than 63 bits can count", shape);
+  return empty ? 0 : product;
 }
 
 Strides dense_strides(const Shape& shape) {

@@ -55,7 +55,8 @@ using Shape = Dims;
 /// Elements to step over for the next index along each axis; 0 repeats, negative walks backwards.
 using Strides = Dims;
 
-/// The product of the sizes: 1 for a scalar. Throws ShapeError if it does not fit in 63 bits.
+/// The product of the sizes: 1 for a scalar. Throws ShapeError if 63 bits cannot hold it, zeros
+/// left out: the strides of an empty tensor have to fit too.
 int64_t numel(const Shape& shape);
 
 /// Strides of a dense row-major tensor.

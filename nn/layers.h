@@ -44,7 +44,8 @@ struct MaxPool2d : Module {
 
 /// Dropout in training, the identity in evaluation. Draws from the thread's default generator.
 struct Dropout : Module {
-  explicit Dropout(double p = 0.5) : p(p) {}
+  /// Throws ValueError unless 0 <= p < 1.
+  explicit Dropout(double p = 0.5);
 
   double p;
   CAPSTAN_MODULE(Dropout)

@@ -86,7 +86,12 @@ NamedTensors Module::parameters() {
 std::vector<std::pair<std::string, Buffer>> Module::buffers() {
   std::vector<std::pair<std::string, Buffer>> found;
   Walk walk;
-  walk.on_buffer = [&](const std::string& name, Buffer& b) { found.emplace_back(name, b); };
+  walk.on_buffer = [&](const std::string& name, Buffer& b) {
+    for (const auto& [_, known] : found) {
+      if (known.same(b)) return;
+    }
+    found.emplace_back(name, b);
+  };
   walk.run(*this);
   return found;
 }

@@ -9,6 +9,8 @@
 //     Tensor forward(const Tensor& x) { return out(relu(in(x))); }
 //   };
 //
+// (At namespace or class scope: C++ allows no member templates in a function's local struct.)
+//
 // A member may be a Parameter, a Buffer, a module, or a std::optional or std::vector of these. The
 // order of the list is the order of the parameters everywhere: in checkpoints, buckets and shards.
 // Copying a module copies its handles: both use the same parameters. clone() copies the numbers
@@ -158,7 +160,8 @@ void visit_member(MemberVisitor& visitor, const std::string& name, Member& membe
 std::string next_name(std::string_view& names);
 
 template <class... Members>
-void visit_members(MemberVisitor& visitor, std::string_view names, Members&... members) {
+void visit_members(MemberVisitor& visitor, [[maybe_unused]] std::string_view names,
+                   Members&... members) {
   (visit_member(visitor, next_name(names), members), ...);
 }
 

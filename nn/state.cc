@@ -37,6 +37,9 @@ void load_state_dict(Module& module, const std::map<std::string, Tensor>& state)
       raise<DtypeError>("[load_state_dict] {} is {} in the model and {} in the state", name,
                         tensor.dtype(), value.dtype());
     }
+    if (value.device().kind == Device::Kind::meta && !(tensor.device() == value.device())) {
+      raise<DeviceError>("[load_state_dict] {} has no elements: it is on meta in the state", name);
+    }
   }
   for (const auto& [name, tensor] : own) copy_elements(state.at(name), tensor);
 }

@@ -13,7 +13,7 @@ NamedTensors state_dict(Module& module);
 
 /// Copies `state` into the model. Nothing is changed unless everything fits: throws ValueError
 /// naming the tensors that are missing or not the model's, ShapeError or DtypeError for one that
-/// differs.
+/// differs, DeviceError for one without elements.
 void load_state_dict(Module& module, const std::map<std::string, Tensor>& state);
 
 }  // namespace capstan::nn

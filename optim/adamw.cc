@@ -1,5 +1,7 @@
 #include "optim/adamw.h"
 
+#include <cmath>
+
 #include "core/backend.h"
 #include "core/raise.h"
 
@@ -11,11 +13,11 @@ AdamW::AdamW(NamedTensors parameters, AdamWOptions options)
     if (!(beta >= 0 && beta < 1))
       raise<ValueError>("[adamw] betas must be in [0, 1), got {}", beta);
   }
-  if (!(options.epsilon > 0)) {
-    raise<ValueError>("[adamw] epsilon must be above 0, got {}", options.epsilon);
+  if (!(options.epsilon > 0 && std::isfinite(options.epsilon))) {
+    raise<ValueError>("[adamw] epsilon must be a number above 0, got {}", options.epsilon);
   }
-  if (!(options.weight_decay >= 0)) {
-    raise<ValueError>("[adamw] weight decay must be at least 0, got {}", options.weight_decay);
+  if (!(options.weight_decay >= 0 && std::isfinite(options.weight_decay))) {
+    raise<ValueError>("[adamw] weight decay must be a number >= 0, got {}", options.weight_decay);
   }
 }
 

@@ -1,7 +1,7 @@
 #include "optim/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
-#include <set>
 
 #include "autograd/node.h"
 #include "core/raise.h"
@@ -12,11 +12,22 @@ Optimizer::Optimizer(NamedTensors parameters, std::vector<std::string> quantitie
     : parameters_(std::move(parameters)),
       quantities_(std::move(quantities)),
       kept_(parameters_.size()) {
-  std::set<std::string> names;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const auto& [name, parameter] = parameters_[i];
-    if (!names.insert(name).second) {
-      raise<ValueError>("[optimizer] two parameters are named '{}'", name);
+    for (size_t j = 0; j < i; ++j) {
+      const auto& [earlier, other] = parameters_[j];
+      if (earlier == name) raise<ValueError>("[optimizer] two parameters are named '{}'", name);
+      if (other.same(parameter)) {
+        raise<ValueError>("[optimizer] '{}' and '{}' are one parameter: name it once", earlier,
+                          name);
+      }
+    }
+    if (!is_floating(parameter.dtype())) {
+      raise<DtypeError>("[optimizer] parameter '{}' must be float32 or float64, got {}", name,
+                        parameter.dtype());
+    }
+    if (parameter.requires_grad() && !static_cast<Node&>(*parameter.body().node).is_leaf()) {
+      raise<GradientError>("[optimizer] '{}' is the result of an operation, not a parameter", name);
     }
     if (!parameter.is_contiguous()) {
       raise<ValueError>("[optimizer] parameter '{}' of {} must be contiguous", name,
@@ -83,6 +94,13 @@ void Optimizer::load_state(const std::map<std::string, Tensor>& state) {
     if (found->second.dtype() != tensor.dtype()) {
       raise<DtypeError>("[load_state] {} is {} here and {} in the state", name, tensor.dtype(),
                         found->second.dtype());
+    }
+    if (found->second.device().kind == Device::Kind::meta) {
+      raise<DeviceError>("[load_state] {} has no elements: it is on meta in the state", name);
+    }
+    if (tensor.dtype() == Dtype::int64 && found->second.item<int64_t>() < 0) {
+      raise<ValueError>("[load_state] {} must be at least 0, got {}", name,
+                        found->second.item<int64_t>());
     }
   }
   if (state.size() != own.size()) {

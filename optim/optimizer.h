@@ -27,12 +27,14 @@ class Optimizer {
   /// counts the steps in which the parameter had a gradient.
   NamedTensors state() const;
   /// Continues from a saved state(). Nothing is changed unless everything fits: throws ValueError
-  /// for an entry that is missing or foreign, ShapeError or DtypeError for one that differs.
+  /// for an entry that is missing, foreign or a negative count, ShapeError or DtypeError for one
+  /// that differs, DeviceError for one without elements.
   void load_state(const std::map<std::string, Tensor>& state);
 
  protected:
   /// `quantities` names the tensors to keep for each parameter, each of its shape: {"momentum"}.
-  /// They start as zeros.
+  /// They start as zeros. Throws ValueError for a name or a parameter that comes twice and for one
+  /// that is not contiguous, DtypeError for integers, GradientError for a result of an operation.
   Optimizer(NamedTensors parameters, std::vector<std::string> quantities);
 
   /// Changes one parameter; `kept` are its quantities. `step` is 1 in the parameter's first step.

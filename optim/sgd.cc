@@ -1,5 +1,7 @@
 #include "optim/sgd.h"
 
+#include <cmath>
+
 #include "core/backend.h"
 #include "core/raise.h"
 
@@ -12,8 +14,8 @@ Sgd::Sgd(NamedTensors parameters, SgdOptions options)
   if (!(options.momentum >= 0 && options.momentum < 1)) {
     raise<ValueError>("[sgd] momentum must be in [0, 1), got {}", options.momentum);
   }
-  if (!(options.weight_decay >= 0)) {
-    raise<ValueError>("[sgd] weight decay must be at least 0, got {}", options.weight_decay);
+  if (!(options.weight_decay >= 0 && std::isfinite(options.weight_decay))) {
+    raise<ValueError>("[sgd] weight decay must be a number >= 0, got {}", options.weight_decay);
   }
   if (options.nesterov && options.momentum == 0) {
     raise<ValueError>("[sgd] Nesterov needs a momentum above 0");

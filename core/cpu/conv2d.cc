@@ -107,13 +107,27 @@ void col2im(const Geometry& g, const T* columns, int64_t pitch, T* image) {
   });
 }
 
-/// [count, outputs, pixels] to [outputs, count * pixels].
+/// [count, outputs, pixels] to [outputs, count * pixels]: `images` itself, if that is the same, or
+/// a copy in `room`.
 template <class T>
-void side_by_side(const Geometry& g, int64_t count, const T* images, T* matrix) {
+const T* side_by_side(const Geometry& g, int64_t count, const T* images, T* room) {
+  if (count == 1) return images;
   for (int64_t image = 0; image < count; ++image) {
     for (int64_t o = 0; o < g.outputs; ++o) {
       std::copy_n(images + (image * g.outputs + o) * g.pixels, g.pixels,
-                  matrix + (o * count + image) * g.pixels);
+                  room + (o * count + image) * g.pixels);
+    }
+  }
+  return room;
+}
+
+/// The reverse, always a copy.
+template <class T>
+void one_after_another(const Geometry& g, int64_t count, const T* matrix, T* images) {
+  for (int64_t image = 0; image < count; ++image) {
+    for (int64_t o = 0; o < g.outputs; ++o) {
+      std::copy_n(matrix + (o * count + image) * g.pixels, g.pixels,
+                  images + (image * g.outputs + o) * g.pixels);
     }
   }
 }
@@ -138,15 +152,14 @@ void CpuBackend::conv2d(const Tensor& x, const Tensor& weight, const Tensor* bia
         for (int64_t i = 0; i < count; ++i) {
           im2col(g, images + (first + i) * g.image_size(), columns.data() + i * g.pixels, pitch);
         }
-        cpu::multiply(filters, Matrix<T>::dense(columns.data(), g.patch, pitch), product.data());
-        for (int64_t i = 0; i < count; ++i) {
-          for (int64_t o = 0; o < g.outputs; ++o) {
-            const T add = shift ? shift[o] : T{0};
-            cpu::map_row(g.pixels, product.data() + o * pitch + i * g.pixels, 1,
-                         results + ((first + i) * g.outputs + o) * g.pixels, 1,
-                         [add](T value) { return value + add; });
-          }
+        // The bias goes first and the product is added to it: for one image in place.
+        T* const result = results + first * g.outputs * g.pixels;
+        T* const sum = count == 1 ? result : product.data();
+        for (int64_t o = 0; o < g.outputs; ++o) {
+          std::fill_n(sum + o * pitch, pitch, shift ? shift[o] : T{0});
         }
+        cpu::multiply(filters, Matrix<T>::dense(columns.data(), g.patch, pitch), sum, true);
+        if (count > 1) one_after_another(g, count, sum, result);
       }
     });
   });
@@ -161,13 +174,14 @@ void CpuBackend::conv2d_input_grad(const Tensor& grad, const Tensor& weight, con
     const auto filters = Matrix<T>::dense(weight.data<T>(), g.outputs, g.patch).transposed();
     parallel_for(g.groups(), g.grain(), [&](int64_t begin, int64_t end) {
       const Scratch<T> columns(g.patch * g.group * g.pixels);
-      const Scratch<T> matrix(g.outputs * g.group * g.pixels);
+      const Scratch<T> room(g.outputs * g.group * g.pixels);
       for (int64_t first = begin * g.group; first < std::min(end * g.group, g.images);
            first += g.group) {
         const int64_t count = std::min(g.group, g.images - first);
         const int64_t pitch = count * g.pixels;
-        side_by_side(g, count, grads + first * g.outputs * g.pixels, matrix.data());
-        cpu::multiply(filters, Matrix<T>::dense(matrix.data(), g.outputs, pitch), columns.data());
+        const T* const slopes =
+            side_by_side(g, count, grads + first * g.outputs * g.pixels, room.data());
+        cpu::multiply(filters, Matrix<T>::dense(slopes, g.outputs, pitch), columns.data());
         T* const image = results + first * g.image_size();
         std::fill_n(image, count * g.image_size(), T{0});
         for (int64_t i = 0; i < count; ++i) {
@@ -194,7 +208,7 @@ void CpuBackend::conv2d_weight_grad(const Tensor& grad, const Tensor& x, const W
     const Scratch<T> sums(blocks * size);
     parallel_for(g.groups(), block, [&](int64_t begin, int64_t end) {
       const Scratch<T> columns(g.patch * g.group * g.pixels);
-      const Scratch<T> matrix(g.outputs * g.group * g.pixels);
+      const Scratch<T> room(g.outputs * g.group * g.pixels);
       T* const sum = sums.data() + begin / block * size;
       for (int64_t first = begin * g.group; first < std::min(end * g.group, g.images);
            first += g.group) {
@@ -203,8 +217,9 @@ void CpuBackend::conv2d_weight_grad(const Tensor& grad, const Tensor& x, const W
         for (int64_t i = 0; i < count; ++i) {
           im2col(g, images + (first + i) * g.image_size(), columns.data() + i * g.pixels, pitch);
         }
-        side_by_side(g, count, grads + first * g.outputs * g.pixels, matrix.data());
-        cpu::multiply(Matrix<T>::dense(matrix.data(), g.outputs, pitch),
+        const T* const slopes =
+            side_by_side(g, count, grads + first * g.outputs * g.pixels, room.data());
+        cpu::multiply(Matrix<T>::dense(slopes, g.outputs, pitch),
                       Matrix<T>::dense(columns.data(), g.patch, pitch).transposed(), sum,
                       first > begin * g.group);
       }

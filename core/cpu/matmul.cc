@@ -1,20 +1,23 @@
-// Matrix products by Eigen, one single-threaded call a tile. Tiles are groups of rows fixed by the
-// shape, so the result does not depend on the number of threads.
-#include "core/cpu/product.h"
-
+// Matrix products by Eigen, one single-threaded call a thread.
+//
+// The rows are cut at multiples of kUnit, and no part is smaller. Eigen then computes each element
+// exactly as in one undivided call: it adds up along k in an order that depends on k alone, for rows
+// in groups of 4 and a remainder. So here the cut may depend on the number of threads although the
+// result must not; the tests hold Eigen to it.
 #include "core/cpu/cpu_backend.h"
-#include "core/cpu/loop.h"
+#include "core/cpu/product.h"
+#include "core/threads.h"
 
 namespace capstan {
 namespace {
 
-/// Rows a tile: at most 8 tiles, since each packs the other matrix again, and none with less than
-/// about a millisecond's work.
-int64_t tile_rows(int64_t m, int64_t k, int64_t n) {
-  constexpr int64_t kWork = 1 << 24, kTiles = 8, kUnit = 48;
-  const int64_t enough = kWork / std::max<int64_t>(1, k * n);
-  const int64_t rows = std::max(enough, (m + kTiles - 1) / kTiles);
-  return (rows + kUnit - 1) / kUnit * kUnit;
+constexpr int64_t kUnit = 48;
+
+/// The number of parts for a product of m * k * n multiplications.
+int64_t parts(int64_t m, int64_t k, int64_t n) {
+  constexpr int64_t kEnough = 1 << 21;  // multiplications that pay for a thread: some 50 us
+  const int64_t most = std::min(m / kUnit, m * k * n / kEnough);
+  return std::clamp<int64_t>(most, 1, thread_count());
 }
 
 }  // namespace
@@ -25,8 +28,10 @@ void CpuBackend::matmul(const Tensor& a, const Tensor& b, const Tensor& out) {
     T* const product = out.mutable_data<T>();
     const cpu::Matrix<T> left{a.data<T>(), m, k, a.strides()[0], a.strides()[1]};
     const cpu::Matrix<T> right{b.data<T>(), k, n, b.strides()[0], b.strides()[1]};
-    parallel_for(m, tile_rows(m, k, n), [&](int64_t begin, int64_t end) {
-      cpu::multiply(left.middle_rows(begin, end), right, product + begin * n);
+    const int64_t count = parts(m, k, n);
+    const auto cut = [&](int64_t i) { return i == count ? m : m * i / count / kUnit * kUnit; };
+    parallel_for(count, 1, [&](int64_t i, int64_t) {
+      cpu::multiply(left.middle_rows(cut(i), cut(i + 1)), right, product + cut(i) * n);
     });
   });
 }

@@ -6,30 +6,34 @@
 namespace capstan {
 namespace {
 
+/// `value` and its place against a rival's: the greater wins, or the first NaN.
+template <class T>
+struct Candidate {
+  T value;
+  int32_t place;
+
+  Candidate against(Candidate rival) const {
+    const bool loses = !(rival.value <= value) & (value == value);
+    return {loses ? rival.value : value, loses ? rival.place : place};
+  }
+};
+
 /// One plane with the window of nearly every network: 2 by 2, stride 2, no padding. Without a
-/// branch it compiles to vector code.
+/// branch on the values, which nobody could foretell.
 template <class T>
 void pool_pairs(const T* plane, int64_t width, int64_t out_height, int64_t out_width, T* best,
                 int32_t* chosen) {
   for (int64_t y = 0; y < out_height; ++y) {
-    const T* const upper = plane + 2 * y * width;
+    const auto corner = static_cast<int32_t>(2 * y * width), below = static_cast<int32_t>(width);
+    const T* const upper = plane + corner;
     const T* const lower = upper + width;
-    const auto corner = static_cast<int32_t>(2 * y * width);
-    const auto next_row = static_cast<int32_t>(width);
 #pragma GCC ivdep
     for (int32_t x = 0; x < static_cast<int32_t>(out_width); ++x) {
-      T value = upper[2 * x];
-      int32_t at = 0;
-      const auto compete = [&](T rival, int32_t place) {
-        const bool wins = !(rival <= value) & (value == value);  // greater, or the first NaN
-        value = wins ? rival : value;
-        at = wins ? place : at;
-      };
-      compete(upper[2 * x + 1], 1);
-      compete(lower[2 * x], next_row);
-      compete(lower[2 * x + 1], next_row + 1);
-      best[y * out_width + x] = value;
-      chosen[y * out_width + x] = corner + 2 * x + at;
+      const Candidate<T> top_left{upper[2 * x], 0}, top_right{upper[2 * x + 1], 1};
+      const Candidate<T> low_left{lower[2 * x], below}, low_right{lower[2 * x + 1], below + 1};
+      const auto winner = top_left.against(top_right).against(low_left).against(low_right);
+      best[y * out_width + x] = winner.value;
+      chosen[y * out_width + x] = corner + 2 * x + winner.place;
     }
   }
 }
@@ -45,19 +49,15 @@ void pool_window(const T* plane, int64_t height, int64_t width, const Window2d& 
       const int64_t first_x = x * w.stride[1] - w.padding[1];
       const int64_t left = std::max<int64_t>(first_x, 0);
       const int64_t right = std::min(first_x + w.kernel[1], width);
-      int64_t at = top * width + left;
-      T value = plane[at];
+      const auto at = [&](int64_t i, int64_t j) {
+        return Candidate<T>{plane[i * width + j], static_cast<int32_t>(i * width + j)};
+      };
+      Candidate<T> winner = at(top, left);
       for (int64_t i = top; i < bottom; ++i) {
-        for (int64_t j = left; j < right; ++j) {
-          const T rival = plane[i * width + j];
-          if (!(rival <= value) && value == value) {
-            value = rival;
-            at = i * width + j;
-          }
-        }
+        for (int64_t j = left; j < right; ++j) winner = winner.against(at(i, j));
       }
-      best[y * out_width + x] = value;
-      chosen[y * out_width + x] = static_cast<int32_t>(at);
+      best[y * out_width + x] = winner.value;
+      chosen[y * out_width + x] = winner.place;
     }
   }
 }

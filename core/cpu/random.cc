@@ -7,19 +7,46 @@
 namespace capstan {
 namespace {
 
-/// Calls f(i, w) for i in [begin, end), where w points to the `each` words of number i: those from
-/// offset + i * each on. Words are made in batches of a fixed size, which compiles to vector code.
+/// Words 4 * first_block, ... of the stream of `seed`, for `blocks` blocks: philox() for all of them
+/// side by side, since the compiler makes no vectors of the function itself.
+template <uint64_t blocks>
+void make_words(uint64_t seed, uint64_t first_block, uint32_t* words) {
+  uint32_t c[4][blocks];
+  for (uint64_t i = 0; i < blocks; ++i) {
+    c[0][i] = static_cast<uint32_t>(first_block + i);
+    c[1][i] = static_cast<uint32_t>((first_block + i) >> 32);
+    c[2][i] = c[3][i] = 0;
+  }
+  uint32_t key[2] = {static_cast<uint32_t>(seed), static_cast<uint32_t>(seed >> 32)};
+  for (int round = 0; round < 10; ++round) {
+    for (uint64_t i = 0; i < blocks; ++i) {
+      const uint64_t a = uint64_t{0xD2511F53} * c[0][i];
+      const uint64_t b = uint64_t{0xCD9E8D57} * c[2][i];
+      c[0][i] = static_cast<uint32_t>(b >> 32) ^ c[1][i] ^ key[0];
+      c[1][i] = static_cast<uint32_t>(b);
+      c[2][i] = static_cast<uint32_t>(a >> 32) ^ c[3][i] ^ key[1];
+      c[3][i] = static_cast<uint32_t>(a);
+    }
+    key[0] += 0x9E3779B9;
+    key[1] += 0xBB67AE85;
+  }
+  for (uint64_t i = 0; i < blocks; ++i) {
+    for (int k = 0; k < 4; ++k) words[4 * i + k] = c[k][i];
+  }
+}
+
+/// Calls f(i, count, w) for consecutive pieces of [begin, end), where w points to the words of the
+/// numbers i, ..., i + count - 1, `each` of them a number: those from offset + i * each on. The words
+/// of a piece are made together, lane by lane, which compiles to vector code.
 template <uint64_t each, class F>
-void for_each_number(uint64_t seed, uint64_t offset, int64_t begin, int64_t end, const F& f) {
-  constexpr int64_t kNumbers = 60 / each;
-  constexpr uint64_t kBlocks = 16;  // of four words: 60, and up to 3 before the first
-  std::array<uint32_t, 4> blocks[kBlocks];
+void for_each_piece(uint64_t seed, uint64_t offset, int64_t begin, int64_t end, const F& f) {
+  constexpr uint64_t kBlocks = 32;  // of four words
+  constexpr int64_t kNumbers = (4 * kBlocks - 4) / each;  // up to 3 words come before the first
+  uint32_t words[4 * kBlocks];
   for (int64_t i = begin; i < end; i += kNumbers) {
     const uint64_t first = offset + i * each;
-    for (uint64_t k = 0; k < kBlocks; ++k) blocks[k] = random_block(seed, first / 4 + k);
-    const uint32_t* const words = blocks[0].data() + first % 4;
-    const int64_t count = std::min(kNumbers, end - i);
-    for (int64_t j = 0; j < count; ++j) f(i + j, words + j * each);
+    make_words<kBlocks>(seed, first / 4, words);
+    f(i, std::min(kNumbers, end - i), words + first % 4);
   }
 }
 
@@ -29,12 +56,15 @@ void CpuBackend::uniform(uint64_t seed, uint64_t offset, double low, double high
                          const Tensor& out) {
   visit_floating(out.dtype(), "uniform", [&]<class T>() {
     T* const y = out.mutable_data<T>();
+    constexpr auto each = kUniformWords<T>;
     parallel_for(out.numel(), cpu::kGrain, [&](int64_t begin, int64_t end) {
-      for_each_number<kUniformWords<T>>(seed, offset, begin, end, [&](int64_t i, const uint32_t* w) {
-        if constexpr (sizeof(T) == 4) {
-          y[i] = scale_uniform(unit_uniform(w[0]), low, high);
-        } else {
-          y[i] = scale_uniform(unit_uniform(w[0], w[1]), low, high);
+      for_each_piece<each>(seed, offset, begin, end, [=](int64_t i, int64_t n, const uint32_t* w) {
+        for (int64_t j = 0; j < n; ++j) {
+          if constexpr (each == 1) {
+            y[i + j] = scale_uniform(unit_uniform(w[j]), low, high);
+          } else {
+            y[i + j] = scale_uniform(unit_uniform(w[2 * j], w[2 * j + 1]), low, high);
+          }
         }
       });
     });
@@ -46,8 +76,10 @@ void CpuBackend::normal(uint64_t seed, uint64_t offset, double mean, double devi
   visit_floating(out.dtype(), "normal", [&]<class T>() {
     T* const y = out.mutable_data<T>();
     parallel_for(out.numel(), cpu::kGrain, [&](int64_t begin, int64_t end) {
-      for_each_number<kNormalWords>(seed, offset, begin, end, [&](int64_t i, const uint32_t* w) {
-        y[i] = static_cast<T>(mean + deviation * unit_normal(w[0], w[1]));
+      for_each_piece<2>(seed, offset, begin, end, [=](int64_t i, int64_t n, const uint32_t* w) {
+        for (int64_t j = 0; j < n; ++j) {
+          y[i + j] = static_cast<T>(mean + deviation * unit_normal(w[2 * j], w[2 * j + 1]));
+        }
       });
     });
   });
@@ -61,8 +93,12 @@ void CpuBackend::dropout(uint64_t seed, uint64_t offset, double p, const Tensor&
     const T scale = static_cast<T>(1 / (1 - p));
     const float least = static_cast<float>(p);
     parallel_for(out.numel(), cpu::kGrain, [&](int64_t begin, int64_t end) {
-      for_each_number<1>(seed, offset, begin, end, [&](int64_t i, const uint32_t* w) {
-        y[i] = unit_uniform(w[0]) >= least ? x[i] * scale : T{0};
+      for_each_piece<1>(seed, offset, begin, end, [=](int64_t i, int64_t n, const uint32_t* w) {
+#pragma GCC ivdep
+        for (int64_t j = 0; j < n; ++j) {
+          const T kept = x[i + j] * scale;
+          y[i + j] = unit_uniform(w[j]) >= least ? kept : T{0};
+        }
       });
     });
   });

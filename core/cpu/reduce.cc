@@ -11,70 +11,18 @@
 #include <numeric>
 
 #include "core/cpu/cpu_backend.h"
+#include "core/cpu/fold.h"
 #include "core/cpu/loop.h"
-#include "core/formulas.h"
 
 namespace capstan {
 namespace {
 
+using cpu::fold_row;
+using cpu::join_pairwise;
 using cpu::Nest;
 
 constexpr int64_t kBlock = 8192;  // elements that are folded without a break
-constexpr int kLanes = 16;
 constexpr int64_t kColumns = 512;  // accumulators at a time: they stay in the first cache
-
-/// How a reduction starts, takes an element, and joins two accumulators.
-template <class T>
-struct Sum {
-  using Accumulator = std::conditional_t<std::is_floating_point_v<T>, double, int64_t>;
-  static constexpr Accumulator start = 0;
-  static Accumulator take(Accumulator a, T x) { return formulas::Add{}(a, Accumulator(x)); }
-  static Accumulator join(Accumulator a, Accumulator b) { return formulas::Add{}(a, b); }
-};
-template <class T>
-struct SumOfSquares : Sum<T> {
-  static double take(double a, T x) { return a + double(x) * double(x); }
-};
-template <class T>
-struct Max {
-  using Accumulator = T;
-  static constexpr T start = std::is_floating_point_v<T> ? -std::numeric_limits<T>::infinity()
-                                                         : std::numeric_limits<T>::lowest();
-  static T take(T a, T x) { return formulas::Maximum{}(a, x); }
-  static T join(T a, T b) { return formulas::Maximum{}(a, b); }
-};
-template <class T>
-struct Min {
-  using Accumulator = T;
-  static constexpr T start = std::is_floating_point_v<T> ? std::numeric_limits<T>::infinity()
-                                                         : std::numeric_limits<T>::max();
-  static T take(T a, T x) { return formulas::Minimum{}(a, x); }
-  static T join(T a, T b) { return formulas::Minimum{}(a, b); }
-};
-
-/// Joins values[0], values[step], ... in a balanced tree.
-template <class Op, class A>
-A join_pairwise(const A* values, int64_t count, int64_t step) {
-  if (count == 1) return *values;
-  const int64_t half = count / 2;
-  return Op::join(join_pairwise<Op>(values, half, step),
-                  join_pairwise<Op>(values + half * step, count - half, step));
-}
-
-/// Folds one row of any step; lanes keep the additions apart so that they can run at once.
-template <class Op, class T>
-typename Op::Accumulator fold_row(const T* x, int64_t count, int64_t step) {
-  typename Op::Accumulator lanes[kLanes];
-  std::fill_n(lanes, kLanes, Op::start);
-  int64_t j = 0;
-  if (step == 1) {
-    for (; j + kLanes <= count; j += kLanes) {
-      for (int l = 0; l < kLanes; ++l) lanes[l] = Op::take(lanes[l], x[j + l]);
-    }
-  }
-  for (; j < count; ++j) lanes[j % kLanes] = Op::take(lanes[j % kLanes], x[j * step]);
-  return join_pairwise<Op>(lanes, kLanes, 1);
-}
 
 /// The axes of `in`, apart as kept (with the output's stride) and reduced.
 struct Axes {
@@ -229,11 +177,11 @@ void CpuBackend::reduce(Reduction op, const Tensor& in, const Tensor& out) {
   visit_dtype(in.dtype(), [&]<class T>() {
     switch (op) {
       case Reduction::sum:
-        return run<Sum<T>, T, std::conditional_t<std::is_floating_point_v<T>, T, int64_t>>(in, out);
+        return run<cpu::Sum<T>, T, std::conditional_t<std::is_floating_point_v<T>, T, int64_t>>(in, out);
       case Reduction::max:
-        return run<Max<T>, T, T>(in, out);
+        return run<cpu::Max<T>, T, T>(in, out);
       case Reduction::min:
-        return run<Min<T>, T, T>(in, out);
+        return run<cpu::Min<T>, T, T>(in, out);
     }
   });
 }
@@ -266,7 +214,7 @@ void CpuBackend::argmax(const Tensor& in, int axis, const Tensor& out) {
 double CpuBackend::sum_of_squares(const Tensor& in) {
   const Tensor out = empty(Dims::filled(in.rank(), 1), {Dtype::float64, in.device()});
   visit_floating(in.dtype(), "sum_of_squares",
-                 [&]<class T>() { run<SumOfSquares<T>, T, double>(in, out); });
+                 [&]<class T>() { run<cpu::SumOfSquares<T>, T, double>(in, out); });
   return *out.data<double>();
 }
 

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "core/cpu/cpu_backend.h"
+#include "core/cpu/fold.h"
 #include "core/cpu/loop.h"
 #include "core/cpu/vector_math.h"
 
@@ -23,16 +24,21 @@ void for_each_exp(const T* row, int64_t classes, T shift, const F& f) {
   }
 }
 
-/// log sum exp of a row; NaN if it holds one.
+/// log sum exp of a row in two parts, apart because their sum would round away what a large maximum
+/// leaves of the second. NaN if the row holds one.
 template <class T>
-T log_sum_exp(const T* row, int64_t classes) {
-  T most = row[0];
-  for (int64_t j = 1; j < classes; ++j) most = formulas::Maximum{}(most, row[j]);
+struct LogSumExp {
+  T most, rest;
+};
+
+template <class T>
+LogSumExp<T> log_sum_exp(const T* row, int64_t classes) {
+  const T most = cpu::fold_row<cpu::Max<T>>(row, classes, 1);
   double sum = 0;
   for_each_exp(row, classes, most, [&](int64_t, int64_t count, const T* e) {
-    for (int64_t j = 0; j < count; ++j) sum += e[j];
+    sum += cpu::fold_row<cpu::Sum<T>>(e, count, 1);
   });
-  return most + static_cast<T>(std::log(sum));
+  return {most, static_cast<T>(std::log(sum))};
 }
 
 /// Rows a thread takes at once.
@@ -48,9 +54,9 @@ void CpuBackend::log_softmax(const Tensor& in, const Tensor& out) {
     if (classes == 0) return;
     parallel_for(rows, grain(classes), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const T shift = log_sum_exp(x + i * classes, classes);
+        const auto sum = log_sum_exp(x + i * classes, classes);
         cpu::map_row(classes, x + i * classes, 1, y + i * classes, 1,
-                     [shift](T value) { return value - shift; });
+                     [sum](T value) { return value - sum.most - sum.rest; });
       }
     });
   });
@@ -67,9 +73,7 @@ void CpuBackend::log_softmax_grad(const Tensor& grad, const Tensor& out, const T
       for (int64_t i = begin; i < end; ++i) {
         const T* const row = dy + i * classes;
         T* const result = dx + i * classes;
-        double sum = 0;
-        for (int64_t j = 0; j < classes; ++j) sum += row[j];
-        const T total = static_cast<T>(sum);
+        const T total = static_cast<T>(cpu::fold_row<cpu::Sum<T>>(row, classes, 1));
         for_each_exp(y + i * classes, classes, T{0}, [&](int64_t at, int64_t count, const T* e) {
           cpu::map_row(count, row + at, 1, e, 1, result + at, 1,
                        [total](T slope, T p) { return slope - p * total; });
@@ -89,9 +93,11 @@ void CpuBackend::cross_entropy(const Tensor& logits, const Tensor& targets, int6
     T* const sums = log_sums.mutable_data<T>();
     parallel_for(rows, grain(classes), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const bool counts = target[i] != ignore;
-        sums[i] = counts ? log_sum_exp(x + i * classes, classes) : T{0};
-        loss[i] = counts ? sums[i] - x[i * classes + target[i]] : T{0};
+        sums[i] = loss[i] = T{0};
+        if (target[i] == ignore) continue;
+        const auto sum = log_sum_exp(x + i * classes, classes);
+        sums[i] = sum.most + sum.rest;
+        loss[i] = sum.most - x[i * classes + target[i]] + sum.rest;
       }
     });
   });

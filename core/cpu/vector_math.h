@@ -27,14 +27,22 @@ inline constexpr bool has_block_form =
 template <class F, class T>
 void apply_block(const T* in, T* out) {
   const Eigen::Map<const Block<T>> x(in);
-  Eigen::Map<Block<T>> y(out);
-  // Where exp underflows Eigen 3.4 stops at the smallest number it can make, so that a masked
-  // softmax would not be exactly 0.
-  constexpr T tiny = sizeof(T) == 4 ? T(-88.5) : T(-709);
-  if constexpr (std::is_same_v<F, formulas::Exp>) y = (x < tiny).select(T{0}, x.exp());
-  if constexpr (std::is_same_v<F, formulas::Sigmoid>) y = (x < tiny).select(T{0}, x.logistic());
-  if constexpr (std::is_same_v<F, formulas::Log>) y = x.log();
-  if constexpr (std::is_same_v<F, formulas::Tanh>) y = x.tanh();
+  if constexpr (std::is_same_v<F, formulas::Log>) {
+    Eigen::Map<Block<T>> y(out);
+    y = x.log();
+  } else if constexpr (std::is_same_v<F, formulas::Tanh>) {
+    Eigen::Map<Block<T>> y(out);
+    y = x.tanh();
+  } else {
+    // Where exp underflows, Eigen 3.4 stops at the smallest number it can make, and a masked softmax
+    // would not be exactly 0.
+    constexpr T tiny = sizeof(T) == 4 ? T(-88.5) : T(-709);
+    Block<T> y;
+    if constexpr (std::is_same_v<F, formulas::Exp>) y = x.exp();
+    if constexpr (std::is_same_v<F, formulas::Sigmoid>) y = x.logistic();
+#pragma GCC ivdep
+    for (int i = 0; i < kLanes; ++i) out[i] = in[i] < tiny ? T{0} : y[i];
+  }
 }
 
 /// out[j] = F(in[j]) for a row of any steps; `out` may be `in`.
