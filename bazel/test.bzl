@@ -1,0 +1,70 @@
+"""capstan_test, capstan_script_test, and capstan_tests: a folder of tests where adding a file is enough."""
+
+load(":mpi.bzl", "capstan_mpi_test")
+
+def capstan_test(name, srcs, deps = [], size = "small", **kwargs):
+    """A doctest program; tests/testing's main comes by itself."""
+    native.cc_test(
+        name = name,
+        srcs = srcs,
+        deps = deps + ["@capstan//tests/testing:main"],
+        size = size,
+        **kwargs
+    )
+
+def capstan_script_test(name, script, program, data = [], size = "small"):
+    """A script that starts a program in several ways and looks at what comes of it.
+
+    It is called with two arguments: tools/mpirun.sh and the program.
+    """
+    mpirun = "@capstan//tools:mpirun.sh"
+    native.sh_test(
+        name = name,
+        srcs = [script],
+        args = ["$(rootpath %s)" % mpirun, "$(rootpath %s)" % program],
+        data = [mpirun, program] + data,
+        size = size,
+        tags = ["cpu:2"],
+    )
+
+def capstan_tests(deps = [], program = None, sizes = {}):
+    """The tests of a folder and those below it, by the names of their files.
+
+    - X_mpi_test.cc runs on 1, 2 and 4 ranks (capstan_mpi_test).
+    - Any other X_test.cc is a program of its own (capstan_test).
+    - X_test.sh tests a program (capstan_script_test): that of X_program.cc, or else the folder's.
+
+    Every test sees the headers of its folder, and finds the files of each `testdata/` at their path in the workspace.
+
+    Args:
+      deps: the libraries under test.
+      program: the program of scripts that have none of their own.
+      sizes: Bazel's size ("medium", "large") by the test's name, where it is not "small".
+    """
+    headers = native.glob(["**/*.h"])
+    data = native.glob(["**/testdata/**"])
+    programs = native.glob(["**/*_program.cc"])
+
+    for source in native.glob(["**/*_test.cc"]):
+        name = source[:-len(".cc")]
+        kind = capstan_mpi_test if name.endswith("_mpi_test") else capstan_test
+        kind(name = name, srcs = [source] + headers, deps = deps, data = data, size = sizes.get(name, "small"))
+
+    for source in programs:
+        native.cc_binary(
+            name = source[:-len(".cc")],
+            testonly = True,
+            srcs = [source] + headers,
+            deps = deps,
+        )
+
+    for script in native.glob(["**/*_test.sh"]):
+        name = script[:-len(".sh")]
+        own = name[:-len("_test")] + "_program"
+        capstan_script_test(
+            name = name,
+            script = script,
+            program = ":" + own if own + ".cc" in programs else program,
+            data = data,
+            size = sizes.get(name, "small"),
+        )

@@ -1,0 +1,12 @@
+#!/bin/sh
+# ./quickstart.sh: installs what is missing, builds, and trains LeNet on Fashion-MNIST with DDP, one rank a core. The
+# checkpoint, the metrics of each step and a picture of the loss are in runs/quickstart afterwards.
+set -eu
+cd "$(dirname "$0")"
+
+tools/install_packages.sh
+bazel build //models:train_image
+
+run=runs/quickstart
+tools/mpirun.sh -np "$(nproc)" bazel-bin/models/train_image --model lenet --epochs 5 \
+  --checkpoint $run --metrics $run/metrics.jsonl --plot $run/loss.svg "$@"
