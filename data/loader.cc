@@ -1,0 +1,146 @@
+// DataLoader and its prefetching.
+//
+// The batches of an epoch are numbered. A ring of `prefetch` slots holds those that are ready:
+// batch k uses slot k mod prefetch. A thread takes the next number as soon as its slot has been
+// emptied, makes that batch without holding the lock, and puts it there; the consumer waits for the
+// slots in order. So there are never more than `prefetch` batches, and their order is that of their
+// numbers.
+#include "data/loader.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+#include "core/raise.h"
+
+namespace capstan::data {
+
+class Epoch::Source {
+ public:
+  Source(const Dataset& dataset, const LoaderOptions& options, const Deal& deal, int64_t epoch,
+         int64_t first_step)
+      : dataset_(dataset),
+        deal_(deal),
+        rank_(options.rank),
+        order_(epoch_order(deal.samples, options.shuffle, options.seed, epoch)),
+        count_(steps_per_epoch(deal) * deal.accumulate),
+        to_make_(first_step * deal.accumulate),
+        to_give_(to_make_) {
+    if (options.prefetch_threads == 0) return;
+    slots_.resize(static_cast<size_t>(std::min<int64_t>(options.prefetch, count_ - to_give_)));
+    const size_t threads = std::min<size_t>(options.prefetch_threads, slots_.size());
+    for (size_t i = 0; i < threads; ++i) {
+      threads_.emplace_back([this](std::stop_token stop) { prefetch(stop); });
+    }
+  }
+
+  bool next(Batch& out) {
+    if (to_give_ == count_) return false;
+    if (threads_.empty()) {
+      out = make(to_give_++);
+      return true;
+    }
+    Slot slot = take();
+    if (slot.error) std::rethrow_exception(slot.error);
+    out = std::move(*slot.batch);
+    return true;
+  }
+
+ private:
+  /// Empty, a batch, or what was thrown instead of one.
+  struct Slot {
+    std::optional<Batch> batch;
+    std::exception_ptr error;
+    bool ready() const { return batch || error; }
+  };
+
+  Slot& slot_of(int64_t number) { return slots_[static_cast<size_t>(number) % slots_.size()]; }
+
+  Batch make(int64_t number) const {
+    auto indices = positions(deal_, number / deal_.accumulate, number % deal_.accumulate, rank_);
+    for (int64_t& index : indices) index = order_[static_cast<size_t>(index)];
+    return dataset_.batch(indices);
+  }
+
+  Slot take() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return slot_of(to_give_).ready(); });
+    Slot slot = std::exchange(slot_of(to_give_++), {});
+    changed_.notify_all();
+    return slot;
+  }
+
+  void prefetch(std::stop_token stop) {
+    std::unique_lock lock(mutex_);
+    for (;;) {
+      const auto may_make = [&] {
+        return to_make_ == count_ || to_make_ < to_give_ + std::ssize(slots_);
+      };
+      if (!changed_.wait(lock, stop, may_make) || to_make_ == count_) return;
+      const int64_t number = to_make_++;
+      lock.unlock();
+      Slot made;
+      try {
+        made.batch = make(number);
+      } catch (...) {
+        made.error = std::current_exception();
+      }
+      lock.lock();
+      slot_of(number) = std::move(made);
+      changed_.notify_all();
+    }
+  }
+
+  const Dataset& dataset_;
+  const Deal deal_;
+  const int64_t rank_;
+  const std::vector<int64_t> order_;
+  const int64_t count_;  // batches of the whole epoch
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable_any changed_;
+  int64_t to_make_, to_give_;  // numbers of the next batches
+  std::vector<Slot> slots_;
+  std::vector<std::jthread> threads_;  // last, so that they stop before the rest goes
+};
+
+Epoch::Epoch(const Dataset& dataset, const LoaderOptions& options, const Deal& deal, int64_t epoch,
+             int64_t first_step)
+    : source_(std::make_unique<Source>(dataset, options, deal, epoch, first_step)) {}
+Epoch::Epoch(Epoch&&) noexcept = default;
+Epoch& Epoch::operator=(Epoch&&) noexcept = default;
+Epoch::~Epoch() = default;
+
+bool Epoch::next(Batch& out) { return source_->next(out); }
+
+DataLoader::DataLoader(const Dataset& dataset, LoaderOptions options)
+    : dataset_(dataset),
+      options_(options),
+      deal_{.samples = dataset.size(),
+            .batch = options.batch,
+            .accumulate = options.accumulate,
+            .ranks = options.ranks,
+            .tail = options.tail} {
+  check(deal_);
+  if (options.rank < 0 || options.rank >= options.ranks) {
+    raise<ValueError>("[DataLoader] rank must be in [0, {}), got {}", options.ranks, options.rank);
+  }
+  if (options.prefetch_threads < 0 || options.prefetch < 1) {
+    raise<ValueError>(
+        "[DataLoader] prefetch_threads must be 0 or more and prefetch 1 or more, got {} and {}",
+        options.prefetch_threads, options.prefetch);
+  }
+}
+
+Epoch DataLoader::epoch(int64_t epoch, int64_t first_step) const {
+  if (first_step < 0 || first_step > steps_per_epoch()) {
+    raise<ValueError>("[DataLoader] first step must be in [0, {}], got {}", steps_per_epoch(),
+                      first_step);
+  }
+  return Epoch(dataset_, options_, deal_, epoch, first_step);
+}
+
+}  // namespace capstan::data

@@ -1,0 +1,95 @@
+#include "core/random.h"
+
+#include "tests/core/cpu/reference.h"
+
+using namespace capstan;
+using namespace capstan::testing;
+
+namespace {
+
+constexpr uint64_t kSeed = 0x123456789abcdef;
+const uint64_t kOffsets[] = {0, 1, 2, 3, 61, (uint64_t{1} << 34) - 5};
+
+Tensor draw_uniform(uint64_t offset, int64_t count, Dtype dtype) {
+  const Tensor out = empty({count}, {.dtype = dtype});
+  cpu().uniform(kSeed, offset, -1, 3, out);
+  return out;
+}
+
+Tensor draw_normal(uint64_t offset, int64_t count, Dtype dtype) {
+  const Tensor out = empty({count}, {.dtype = dtype});
+  cpu().normal(kSeed, offset, 0.5, 2, out);
+  return out;
+}
+
+}  // namespace
+
+TEST_CASE("number i is made from the words at offset + i * n, wherever it stands") {
+  for (const uint64_t offset : kOffsets) {
+    const auto word = [&](uint64_t i) { return random_word(kSeed, offset + i); };
+    const auto floats = draw_uniform(offset, 203, Dtype::float32).to_vector<double>();
+    const auto doubles = draw_uniform(offset, 203, Dtype::float64).to_vector<double>();
+    const auto normals = draw_normal(offset, 203, Dtype::float64).to_vector<double>();
+    const auto normal_floats = draw_normal(offset, 203, Dtype::float32).to_vector<double>();
+    for (uint64_t i = 0; i < 203; ++i) {
+      CHECK(floats[i] == static_cast<float>(unit_uniform(word(i)) * 4.0 - 1));
+      CHECK(doubles[i] == unit_uniform(word(2 * i), word(2 * i + 1)) * 4 - 1);
+      CHECK(normals[i] ==
+            doctest::Approx(0.5 + 2 * unit_normal(word(2 * i), word(2 * i + 1))).epsilon(1e-12));
+      CHECK(normal_floats[i] == doctest::Approx(normals[i]).epsilon(1e-6));
+    }
+  }
+}
+
+TEST_CASE("uniform and normal numbers have their moments, on any number of threads") {
+  constexpr int64_t n = 200'000;
+  for (const Dtype dtype : kFloating) {
+    const auto moments = [](const Tensor& t) {
+      double mean = 0, square = 0;
+      for (const double x : t.to_vector<double>()) mean += x, square += x * x;
+      mean /= n;
+      return std::pair{mean, square / n - mean * mean};
+    };
+    const auto [mean, variance] = moments(draw_uniform(3, n, dtype));
+    CHECK(mean == doctest::Approx(1).epsilon(0.01));
+    CHECK(variance == doctest::Approx(16. / 12).epsilon(0.01));
+    const auto [normal_mean, normal_variance] = moments(draw_normal(3, n, dtype));
+    CHECK(normal_mean == doctest::Approx(0.5).epsilon(0.04));
+    CHECK(normal_variance == doctest::Approx(4).epsilon(0.02));
+    check_threads([&] { return draw_uniform(5, n, dtype); });
+    check_threads([&] { return draw_normal(5, n, dtype); });
+  }
+  for (const double x : draw_uniform(0, n, Dtype::float32).to_vector<double>()) {
+    REQUIRE(x >= -1);
+    REQUIRE(x < 3);
+  }
+}
+
+TEST_CASE("dropout keeps an element where its number is at least p, and scales it") {
+  for (const Dtype dtype : kFloating) {
+    for (const double p : {0.0, 0.3, 0.999}) {
+      for (const uint64_t offset : kOffsets) {
+        const Tensor in = some_values({301}, dtype), out = empty_like(in);
+        cpu().dropout(kSeed, offset, p, in, out);
+        auto expected = in.to_vector<double>();
+        for (size_t i = 0; i < expected.size(); ++i) {
+          const bool kept = unit_uniform(random_word(kSeed, offset + i)) >= static_cast<float>(p);
+          expected[i] = kept ? expected[i] / (1 - p) : 0;
+        }
+        CHECK(error_of(out, expected) < tolerance(dtype));
+      }
+    }
+    const Tensor in = full({100'000}, NAN, {.dtype = dtype}), out = empty_like(in);
+    cpu().dropout(kSeed, 7, 1, in, out);
+    CHECK(out.to_vector<double>() == std::vector<double>(100'000, 0));
+    check_threads([&] {
+      cpu().dropout(kSeed, 7, 0.5, some_values({100'000}, dtype), out);
+      return dense_copy(out);
+    });
+  }
+}
+
+TEST_CASE("empty random tensors") {
+  CHECK(draw_uniform(1, 0, Dtype::float32).numel() == 0);
+  CHECK(draw_normal(1, 0, Dtype::float64).numel() == 0);
+}
