@@ -1,0 +1,153 @@
+// Defines Communicator, the ranks of a job as one of them sees them, and its collectives.
+//
+// Ordering. Every rank must make the same collective calls in the same order on a communicator,
+// with the same dtype, count and tag; the calls run one after another in that order. A difference
+// between ranks ends in an error that names both calls. Different communicators are independent.
+//
+// Threads. A call queues its work and returns; one progress thread for each communicator runs the
+// queue, so that communication overlaps the caller's computing. Calls may come from any thread, but
+// the caller must see to it that their order is the same on every rank.
+//
+// Lifetime. Tensors are kept alive until their call is done; their elements must not be written
+// (or, where the call writes them, read) before that. Destroying a communicator finishes queued
+// calls.
+//
+// Failures. When a call fails on one rank (mismatch, timeout, a lost peer, fail()), every rank gets
+// a SharedError with the same text: in the calls under way, in queued ones and in all later ones.
+// After a failure nothing waits for peers any more, destructors included.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/error.h"
+#include "core/tensor.h"
+#include "distributed/comm/work.h"
+
+namespace capstan::distributed {
+
+class Channel;
+class Progress;
+class Transport;
+struct Call;
+
+/// How elements of different ranks are combined. On bool, sum and max are "or", product and min
+/// "and". Integers wrap around. min and max of a NaN are NaN. A mean is a sum, divided by the
+/// caller.
+enum class Reduce : uint8_t { sum, min, max, product };
+
+/// A CommError that every rank of the communicator throws with the same text.
+struct SharedError : CommError {
+  using CommError::CommError;
+};
+
+struct CommOptions {
+  /// How long one call may take on the progress thread. Starts as CAPSTAN_TIMEOUT (in seconds) or
+  /// ten minutes.
+  std::chrono::milliseconds timeout = default_timeout();
+  /// How long a failing rank waits to hear from its peers, so that all agree on one text.
+  std::chrono::milliseconds grace{2000};
+
+  /// Throws ValueError if CAPSTAN_TIMEOUT is not a positive number.
+  static std::chrono::milliseconds default_timeout();
+};
+
+/// What this rank has sent, in payload bytes (headers of messages are not counted).
+struct Traffic {
+  int64_t bytes_sent = 0;
+  int64_t messages = 0;
+  int64_t collectives = 0;  // calls made
+};
+
+class Communicator {
+ public:
+  /// Takes over the wires of one rank. Users call make_self(), run_ranks(), make_mpi() or world().
+  explicit Communicator(std::unique_ptr<Transport> transport, CommOptions options = {});
+  ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  int rank() const;
+  int size() const;
+  /// Name of the machine that a rank runs on, and this rank's number among those of its machine.
+  const std::string& host(int rank) const;
+  int local_rank() const;
+
+  // Collectives. Tensors are contiguous and on a CPU; every dtype will do. All throw ShapeError,
+  // DtypeError, DeviceError or ValueError for bad arguments, at once and on this rank alone. `tag`
+  // says in words what is being sent, for the flight record and for errors.
+
+  /// Combines the ranks' tensors element by element, in place, the same to the bit on every rank.
+  Work all_reduce(const Tensor& tensor, Reduce op = Reduce::sum, std::string_view tag = {});
+  /// As all_reduce, but only the root's tensor is changed.
+  Work reduce(const Tensor& tensor, int root, Reduce op = Reduce::sum, std::string_view tag = {});
+  /// Copies the root's elements into every rank's tensor.
+  Work broadcast(const Tensor& tensor, int root, std::string_view tag = {});
+  /// Joins the ranks' `mine` [k elements] into `all` [size() * k] on every rank, in rank order.
+  /// `mine` may be a view of its own place in `all`.
+  Work all_gather(const Tensor& mine, const Tensor& all, std::string_view tag = {});
+  /// Combines the ranks' `all` [size() * k] and leaves part rank() of it in `mine` [k].
+  Work reduce_scatter(const Tensor& all, const Tensor& mine, Reduce op = Reduce::sum,
+                      std::string_view tag = {});
+  /// As all_gather, but only the root's `all` is used; the others may pass an empty handle.
+  Work gather(const Tensor& mine, const Tensor& all, int root, std::string_view tag = {});
+  /// Part r of the root's `all` [size() * k] goes to rank r's `mine` [k]; others as in gather.
+  Work scatter(const Tensor& all, const Tensor& mine, int root, std::string_view tag = {});
+  /// Part r of `out` [size() * k] goes to part rank() of rank r's `in` [size() * k].
+  Work all_to_all(const Tensor& out, const Tensor& in, std::string_view tag = {});
+  /// Done once every rank has made the call.
+  Work barrier(std::string_view tag = {});
+
+  // Point to point. A send is done once its receiver has it, and later calls of this rank wait for
+  // it; so two ranks that send to each other use send_recv, not send then recv.
+  Work send(const Tensor& tensor, int to, std::string_view tag = {});
+  Work recv(const Tensor& tensor, int from, std::string_view tag = {});
+  /// Sends `out` and receives `in` (of any other count and dtype) at the same time.
+  Work send_recv(const Tensor& out, int to, const Tensor& in, int from, std::string_view tag = {});
+
+  // Text, and agreement between ranks (consensus.cc). These wait until they are done.
+
+  /// Every rank's text, in rank order. Texts may hold any bytes.
+  std::vector<std::string> all_gather_strings(const std::string& mine, std::string_view tag = {});
+  /// The root's text.
+  std::string broadcast_string(const std::string& text, int root, std::string_view tag = {});
+  /// Throws SharedError on every rank, naming `what` and the first difference, unless all ranks
+  /// pass the same text: options, a list of parameters, a plan of buckets.
+  void agree(std::string_view what, const std::string& text);
+  /// Runs `fn` on each rank. If it throws on any, every rank throws SharedError with the message of
+  /// the lowest such rank, after "rank N: " unless all ranks failed with that same message. Use it
+  /// around what can fail on one rank alone: opening a file, parsing options.
+  void together(std::string_view what, const std::function<void()>& fn);
+
+  /// A communicator of the ranks that pass the same color, ordered by key, then by rank. A negative
+  /// color takes no part and gets null.
+  std::unique_ptr<Communicator> split(int color, int key = 0);
+
+  /// Fails this communicator on every rank because of `message`, and returns the text that all of
+  /// them throw from now on. For the code that runs a rank and catches what it throws.
+  std::string fail(const std::string& message);
+  /// The text of the failure; empty while all is well.
+  std::string failure() const;
+  /// After fail(message), as the last act of a rank: waits, at most options().grace, until all
+  /// ranks are here; the lowest one calls `report` with the text for the user, and the others wait
+  /// for that. Returns whether all ranks came.
+  bool leave(const std::string& message, const std::function<void(const std::string&)>& report);
+
+  Traffic traffic() const;
+  const CommOptions& options() const;
+  /// The last 64 calls, one a line: sequence, kind, dtype, count, tag, state.
+  std::string flight_record() const;
+
+ private:
+  Work start(const Call& call, std::function<void(Channel&)> body);
+  void check_peer(int peer) const;
+
+  std::unique_ptr<Progress> progress_;
+};
+
+}  // namespace capstan::distributed

@@ -1,0 +1,64 @@
+// Implements the direct algorithms; each is explained in the header.
+#include "distributed/comm/direct.h"
+
+#include <cstring>
+
+namespace capstan::distributed {
+namespace {
+
+// A rank's own part may already be in its place.
+void copy_part(const void* from, void* to, int64_t bytes) {
+  if (bytes > 0 && from != to) std::memmove(to, from, bytes);
+}
+
+}  // namespace
+
+void direct_gather(Channel& channel, int root, const void* mine, void* all, int64_t bytes) {
+  if (channel.rank() != root) {
+    channel.send(root, mine, bytes);
+  } else {
+    auto* parts = static_cast<std::byte*>(all);
+    for (int r = 0; r < channel.size(); ++r) {
+      if (r != root) channel.receive(r, parts + r * bytes, bytes);
+    }
+    copy_part(mine, parts + root * bytes, bytes);
+  }
+  channel.finish();
+}
+
+void direct_scatter(Channel& channel, int root, const void* all, void* mine, int64_t bytes) {
+  if (channel.rank() != root) {
+    channel.receive(root, mine, bytes);
+  } else {
+    const auto* parts = static_cast<const std::byte*>(all);
+    for (int r = 0; r < channel.size(); ++r) {
+      if (r != root) channel.send(r, parts + r * bytes, bytes);
+    }
+    copy_part(parts + root * bytes, mine, bytes);
+  }
+  channel.finish();
+}
+
+void direct_all_to_all(Channel& channel, const void* out, void* in, int64_t bytes) {
+  const int n = channel.size(), rank = channel.rank();
+  const auto* from = static_cast<const std::byte*>(out);
+  auto* to = static_cast<std::byte*>(in);
+  copy_part(from + rank * bytes, to + rank * bytes, bytes);
+  for (int step = 1; step < n; ++step) {
+    const int target = (rank + step) % n, source = (rank - step + n) % n;
+    channel.send(target, from + target * bytes, bytes);
+    channel.receive(source, to + source * bytes, bytes);
+  }
+  channel.finish();
+}
+
+void dissemination_barrier(Channel& channel) {
+  const int n = channel.size(), rank = channel.rank();
+  for (int distance = 1; distance < n; distance *= 2) {
+    channel.send((rank + distance) % n, nullptr, 0);
+    channel.receive((rank - distance + n) % n, nullptr, 0);
+  }
+  channel.finish();
+}
+
+}  // namespace capstan::distributed

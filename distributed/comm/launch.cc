@@ -1,0 +1,124 @@
+// Implements world(), preflight() and run_main().
+#include "distributed/comm/launch.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "core/raise.h"
+#include "core/threads.h"
+#include "distributed/comm/mpi.h"
+#include "distributed/comm/self.h"
+
+namespace capstan::distributed {
+namespace {
+
+int environment_number(const char* name) {
+  const char* text = std::getenv(name);
+  char* end = nullptr;
+  const long number = text ? std::strtol(text, &end, 10) : -1;
+  if (!text || end == text || *end || number < 0 || number > 1 << 24) {
+    raise<CommError>("[launch] the launcher should have set {} to a number, got '{}'", name,
+                     text ? text : "nothing");
+  }
+  return static_cast<int>(number);
+}
+
+std::string program_name(const char* path) {
+  const std::string text = path ? path : "program";
+  return text.substr(text.find_last_of('/') + 1);
+}
+
+// One write, so that lines of several ranks do not mix.
+void complain(const std::string& program, const std::string& message) {
+  const std::string line = program + ": " + message + "\n";
+  std::fflush(stdout);
+  std::fwrite(line.data(), 1, line.size(), stderr);
+  std::fflush(stderr);
+}
+
+// The end of a rank whose body threw: tells the others, lets the lowest of them report, and ends.
+[[noreturn]] void end_after(Communicator& communicator, const std::string& program,
+                            const std::string& message) {
+  communicator.fail(message);
+  const bool all_came =
+      communicator.leave(message, [&](const std::string& text) { complain(program, text); });
+  // Ranks that did not come in time are stopped or busy: end them as well. Open MPI's mpirun does
+  // it by itself when a rank ends with a non-zero status, and says less about it than after an
+  // abort.
+  if (!all_came && !std::getenv("OMPI_COMM_WORLD_SIZE")) mpi_abort(1);
+  std::_Exit(1);  // no destructors: MPI must not be finalised, and nothing waits for a peer
+}
+
+}  // namespace
+
+std::optional<Launcher> find_launcher() {
+  // srun sets the step's variables; SLURM_NTASKS alone only says that we are inside an allocation.
+  static constexpr struct {
+    const char *name, *size, *rank;
+  } kLaunchers[] = {
+      {"mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+      {"mpiexec (PMI)", "PMI_SIZE", "PMI_RANK"},
+      {"srun (Slurm)", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
+  };
+  for (const auto& known : kLaunchers) {
+    if (!std::getenv(known.size)) continue;
+    const Launcher launcher{known.name, environment_number(known.rank),
+                            environment_number(known.size)};
+    if (launcher.size < 1 || launcher.rank >= launcher.size) {
+      raise<CommError>("[launch] {} says that this is rank {} of {}", launcher.name, launcher.rank,
+                       launcher.size);
+    }
+    return launcher;
+  }
+  return std::nullopt;
+}
+
+std::unique_ptr<Communicator> world(CommOptions options) {
+  const std::optional<Launcher> launcher = find_launcher();
+  if (!launcher || launcher->size == 1) return make_self(options);
+  auto communicator = make_mpi(options);
+  if (communicator->size() != launcher->size) {
+    raise<CommError>(
+        "[world] {} started {} ranks, but the MPI library that this program is linked with counts "
+        "{}: "
+        "start it with the mpirun of that library",
+        launcher->name, launcher->size, communicator->size());
+  }
+  return communicator;
+}
+
+std::string preflight(Communicator& communicator, const std::string& device) {
+  const auto lines = communicator.all_gather_strings(
+      fmt::format("{:>4}  {:<24} {:<8} {:>7}\n", communicator.rank(),
+                  communicator.host(communicator.rank()), device, thread_count()),
+      "preflight");
+  std::string table =
+      fmt::format("{:>4}  {:<24} {:<8} {:>7}\n", "rank", "host", "device", "threads");
+  for (const std::string& line : lines) table += line;
+  return table;
+}
+
+int run_main(int argc, char** argv, const Main& body) {
+  const std::string program = program_name(argc > 0 ? argv[0] : nullptr);
+  std::unique_ptr<Communicator> communicator;
+  try {
+    communicator = world();
+  } catch (const std::exception& error) {
+    // The environment is the same for all ranks, so one of them may speak for all.
+    const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
+    if (!rank || std::string(rank) == "0") complain(program, error.what());
+    std::_Exit(1);
+  }
+  try {
+    const int status = body(*communicator, argc, argv);
+    // Without this, a rank that ends early would not hear of an error on another one.
+    communicator->barrier("end of the program").wait();
+    return status;
+  } catch (const std::exception& error) {
+    end_after(*communicator, program, error.what());
+  } catch (...) {
+    end_after(*communicator, program, "unknown exception");
+  }
+}
+
+}  // namespace capstan::distributed

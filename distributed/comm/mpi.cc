@@ -1,0 +1,288 @@
+// Implements the MPI transport: messages are MPI_Isend and MPI_Irecv on a communicator of our own,
+// notices go over a second one, where a receive from any rank is always posted.
+//
+// Waiting. MPI makes progress only inside MPI calls, and its own waits spin, which takes a core
+// from computing. Our waits test a few times and then sleep between tests, longer and longer, as
+// long as nothing arrives; see Pause. A thread that wakes up from a short sleep gets its core at
+// once, even from a thread that computes. One that calls sched_yield(), as Open MPI does inside its
+// tests if mpi_yield_when_idle is set, waits for that thread's whole time slice: 250 KB between two
+// ranks that compute then take 30 ms instead of 0.1 ms. So we ask Open MPI not to.
+//
+// A program that ends after a failure must not finalise MPI: that waits for all ranks.
+#include "distributed/comm/mpi.h"
+
+#include <mpi.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
+#include <cstring>
+#include <list>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+#include "core/raise.h"
+#include "distributed/comm/transport.h"
+
+namespace capstan::distributed {
+namespace {
+
+// Throws unless an MPI call went well.
+void check(const char* operation, int code) {
+  if (code == MPI_SUCCESS) return;
+  char text[MPI_MAX_ERROR_STRING] = {};
+  int length = 0;
+  MPI_Error_string(code, text, &length);
+  raise<CommError>("[{}] {}", operation, text);
+}
+
+// MPI's life in this process.
+class Session {
+ public:
+  static Session& get() {
+    static Session session;
+    return session;
+  }
+
+  std::atomic<int> transports{0};   // alive now
+  std::atomic<bool> failed{false};  // some transport was abandoned
+
+ private:
+  Session() {
+    int initialised = 0, level = 0;
+    MPI_Initialized(&initialised);
+    if (initialised) {
+      MPI_Query_thread(&level);
+    } else {
+      setenv("OMPI_MCA_mpi_yield_when_idle", "0", /*overwrite=*/0);
+      check("MPI_Init_thread", MPI_Init_thread(nullptr, nullptr, MPI_THREAD_MULTIPLE, &level));
+    }
+    ours_ = !initialised;
+    if (level < MPI_THREAD_MULTIPLE) {
+      raise<CommError>(
+          "[make_mpi] the MPI library gives thread level {} but Capstan needs MPI_THREAD_MULTIPLE "
+          "({}): use a build of it with thread support",
+          level, static_cast<int>(MPI_THREAD_MULTIPLE));
+    }
+  }
+
+  ~Session() {
+    int finalised = 0;
+    MPI_Finalized(&finalised);
+    // With a transport still alive, somebody called exit() in the middle: do not wait for the
+    // others.
+    if (ours_ && !finalised && !failed && transports == 0) MPI_Finalize();
+  }
+
+  bool ours_ = false;
+};
+
+// What to do between two tests that found nothing. The first tests follow at once, for small
+// messages between idle ranks; then the core goes to whoever wants it, for 5 us at first and, since
+// a long wait need not end to the microsecond, for at most 100 us.
+class Pause {
+ public:
+  void operator()() {
+    if (++tests_ <= kSpins) return;
+    std::this_thread::sleep_for(sleep_);
+    sleep_ = std::min(sleep_ + sleep_ / 2, kLongest);
+  }
+
+ private:
+  static constexpr int kSpins = 100;
+  static constexpr std::chrono::nanoseconds kLongest{100'000};
+  int tests_ = 0;
+  std::chrono::nanoseconds sleep_{5'000};
+};
+
+// A Notice as it travels; below the size up to which MPI sends without waiting for the receiver.
+struct WireNotice {
+  int64_t sequence;
+  int32_t rank;
+  Notice::Kind kind;
+  bool cause, name_rank;
+  char text[kNoticeText + 1];
+};
+
+class MpiTransport : public Transport {
+ public:
+  // Takes over `comm`.
+  explicit MpiTransport(MPI_Comm comm) : comm_(comm) {
+    check("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
+    check("MPI_Comm_dup", MPI_Comm_dup(comm_, &notice_comm_));
+    MPI_Comm_rank(comm_, &rank_);
+    MPI_Comm_size(comm_, &size_);
+
+    MPI_Comm machine;
+    check("MPI_Comm_split_type",
+          MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &machine));
+    MPI_Comm_rank(machine, &local_rank_);
+    MPI_Comm_free(&machine);
+
+    char name[MPI_MAX_PROCESSOR_NAME] = {};
+    int length = 0;
+    MPI_Get_processor_name(name, &length);
+    std::string names(static_cast<size_t>(size_) * sizeof name, '\0');
+    check("MPI_Allgather",
+          MPI_Allgather(name, sizeof name, MPI_BYTE, names.data(), sizeof name, MPI_BYTE, comm_));
+    for (int r = 0; r < size_; ++r) hosts_.emplace_back(&names[r * sizeof name]);
+
+    await_notice();
+    ++Session::get().transports;
+  }
+
+  ~MpiTransport() override {
+    --Session::get().transports;
+    if (Session::get().failed) return;
+    MPI_Cancel(&notice_request_);
+    MPI_Wait(&notice_request_, MPI_STATUS_IGNORE);
+    MPI_Comm_free(&notice_comm_);
+    MPI_Comm_free(&comm_);
+  }
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  const std::string& host(int rank) const override { return hosts_[rank]; }
+  int local_rank() const override { return local_rank_; }
+
+  void post(int peer, const void* data, int64_t bytes) override {
+    MPI_Request request;
+    check("MPI_Isend",
+          MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, 0, comm_, &request));
+    requests_.push_back(request);
+    peers_.push_back(peer);
+  }
+
+  bool receive(int peer, void* data, int64_t bytes, Clock::time_point deadline) override {
+    check("MPI_Irecv",
+          MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, 0, comm_, &receive_));
+    MPI_Status status;
+    int done = 0;
+    for (Pause pause;; pause()) {
+      check("MPI_Test", MPI_Test(&receive_, &done, &status));
+      if (done) break;
+      if (disturbed() && patience_.over()) throw Interrupted{};
+      if (Clock::now() > deadline) return false;
+    }
+    int count = 0;
+    MPI_Get_count(&status, MPI_BYTE, &count);
+    if (count != bytes) {
+      raise<CommError>("[communicator] rank {} sent {} bytes where rank {} expected {}", peer,
+                       count, rank_, bytes);
+    }
+    return true;
+  }
+
+  int flush(Clock::time_point deadline) override {
+    for (size_t i = 0; i < requests_.size(); ++i) {
+      int done = 0;
+      for (Pause pause;; pause()) {
+        check("MPI_Test", MPI_Test(&requests_[i], &done, MPI_STATUS_IGNORE));
+        if (done) break;
+        if (disturbed() && patience_.over()) throw Interrupted{};
+        if (Clock::now() > deadline) return peers_[i];
+      }
+    }
+    requests_.clear();
+    peers_.clear();
+    return -1;
+  }
+
+  void abandon() override {
+    Session::get().failed = true;
+    if (receive_ != MPI_REQUEST_NULL) MPI_Cancel(&receive_);
+    // Sends cannot be cancelled; their memory stays, see Transport::abandon().
+  }
+
+  void notify(const Notice& notice) override {
+    static std::list<WireNotice>& sent =
+        *new std::list<WireNotice>;  // stays until the program ends
+    static std::mutex mutex;
+    std::lock_guard lock(mutex);
+    WireNotice& wire = sent.emplace_back();
+    wire = {notice.sequence, notice.rank, notice.kind, notice.cause, notice.name_rank, {}};
+    notice.text.copy(wire.text, sizeof wire.text - 1);
+    for (int r = 0; r < size_; ++r) {
+      if (r == rank_) continue;
+      MPI_Request request;
+      MPI_Isend(&wire, sizeof wire, MPI_BYTE, r, 0, notice_comm_, &request);
+      MPI_Request_free(&request);
+    }
+  }
+
+  std::vector<Notice> notices() override {
+    while (notice_arrived()) {
+      arrived_.push_back({.kind = wire_.kind,
+                          .rank = wire_.rank,
+                          .sequence = wire_.sequence,
+                          .cause = wire_.cause,
+                          .name_rank = wire_.name_rank,
+                          .text = wire_.text});
+      has_notice_ = false;
+      await_notice();
+    }
+    return std::exchange(arrived_, {});
+  }
+
+  bool disturbed() override { return interrupted_ || notice_arrived(); }
+  void interrupt() override { interrupted_ = true; }
+
+  std::unique_ptr<Transport> split(const std::vector<int>& colors, const std::vector<int>& keys,
+                                   int64_t) override {
+    const int color = colors[rank_];
+    MPI_Comm part;
+    check("MPI_Comm_split",
+          MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, keys[rank_], &part));
+    return color < 0 ? nullptr : std::make_unique<MpiTransport>(part);
+  }
+
+ private:
+  void await_notice() {
+    check("MPI_Irecv", MPI_Irecv(&wire_, sizeof wire_, MPI_BYTE, MPI_ANY_SOURCE, 0, notice_comm_,
+                                 &notice_request_));
+  }
+  bool notice_arrived() {
+    int done = has_notice_;
+    if (!done) check("MPI_Test", MPI_Test(&notice_request_, &done, MPI_STATUS_IGNORE));
+    return has_notice_ = done;
+  }
+
+  MPI_Comm comm_, notice_comm_;
+  int rank_ = 0, size_ = 0, local_rank_ = 0;
+  std::vector<std::string> hosts_;
+
+  std::vector<MPI_Request> requests_;  // sends under way
+  std::vector<int> peers_;             // and whom they are for
+  MPI_Request receive_ = MPI_REQUEST_NULL;
+
+  WireNotice wire_;  // where the next notice arrives
+  MPI_Request notice_request_ = MPI_REQUEST_NULL;
+  bool has_notice_ = false;  // it has
+  std::vector<Notice> arrived_;
+  std::atomic<bool> interrupted_{false};
+  Patience patience_;
+};
+
+}  // namespace
+
+std::unique_ptr<Communicator> make_mpi(CommOptions options) {
+  Session::get();
+  MPI_Comm world;
+  check("MPI_Comm_dup", MPI_Comm_dup(MPI_COMM_WORLD, &world));
+  return std::make_unique<Communicator>(std::make_unique<MpiTransport>(world), options);
+}
+
+bool mpi_is_running() {
+  int initialised = 0, finalised = 0;
+  MPI_Initialized(&initialised);
+  MPI_Finalized(&finalised);
+  return initialised && !finalised;
+}
+
+void mpi_abort(int status) {
+  MPI_Abort(MPI_COMM_WORLD, status);
+  std::_Exit(status);
+}
+
+}  // namespace capstan::distributed

@@ -1,0 +1,96 @@
+// Defines Transport, the wires between ranks: what a new way of communicating has to implement.
+//
+// It moves bytes between two ranks and knows nothing of tensors or collectives; the algorithms
+// (ring.h, tree.h, direct.h) are written once, as straight blocking code, on top of it.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "distributed/comm/work.h"
+
+namespace capstan::distributed {
+
+/// The most bytes of one message; Channel cuts longer ones. Small enough that a receiver works on
+/// one piece, still in its cache, while the next is on its way.
+inline constexpr int64_t kPieceBytes = 128 << 10;
+
+/// The most bytes of a notice's text.
+inline constexpr size_t kNoticeText = 2000;
+
+/// What a rank tells all others, past all queues, when its communicator fails; see failure.h.
+struct Notice {
+  enum class Kind : uint8_t {
+    failed,    // the communicator is broken
+    leaving,   // the rank has nothing left to do; `text` is the error that ended it
+    reported,  // the rank has told the user
+  };
+
+  Kind kind = Kind::failed;
+  int rank = 0;
+  int64_t sequence = 0;    // the last collective that the rank had started
+  bool cause = false;      // the rank failed by itself; otherwise it was told
+  bool name_rank = false;  // the text does not yet say which rank it is about
+  std::string text;
+};
+
+/// Thrown by a wait because a notice has come or interrupt() was called.
+struct Interrupted {};
+
+/// When a disturbed wait gives up: not at once, since the call may still be able to finish. A rank that
+/// fails right after a collective must not take away the result from those that are a little behind.
+class Patience {
+ public:
+  /// To be asked while disturbed; false for 100 ms from the first time.
+  bool over() {
+    if (end_ == Clock::time_point{}) end_ = Clock::now() + std::chrono::milliseconds(100);
+    return Clock::now() > end_;
+  }
+  Clock::time_point end() const { return end_; }
+
+ private:
+  Clock::time_point end_{};
+};
+
+/// Messages between two ranks arrive in the order in which they were posted. One thread (the
+/// progress thread) makes all calls, except that any thread may call interrupt().
+class Transport {
+ public:
+  virtual ~Transport() = default;
+
+  virtual int rank() const = 0;
+  virtual int size() const = 0;
+  virtual const std::string& host(int rank) const = 0;
+  virtual int local_rank() const = 0;
+
+  /// Starts to send at most kPieceBytes to a peer, another rank. The bytes must stay unchanged
+  /// until flush() or abandon().
+  virtual void post(int peer, const void* data, int64_t bytes) = 0;
+  /// Waits for the next message from a peer, which has exactly `bytes` bytes. False when the
+  /// deadline has passed. Throws Interrupted. A wait leaves its core to others.
+  virtual bool receive(int peer, void* data, int64_t bytes, Clock::time_point deadline) = 0;
+  /// Waits until the posted bytes may change. Returns a peer that has not taken its message when
+  /// the deadline has passed, else -1. Throws Interrupted.
+  virtual int flush(Clock::time_point deadline) = 0;
+  /// After a failure: gives up all messages as far as possible. Progress never frees the memory of
+  /// the call that failed, since a network may go on reading or writing it.
+  virtual void abandon() = 0;
+
+  /// Tells all other ranks, without waiting for them.
+  virtual void notify(const Notice& notice) = 0;
+  /// The notices that have come since the last call.
+  virtual std::vector<Notice> notices() = 0;
+  /// True if there are such notices, or interrupt() was called.
+  virtual bool disturbed() = 0;
+  /// Makes the present or next wait throw Interrupted.
+  virtual void interrupt() = 0;
+
+  /// The part of a split that this rank belongs to, or null for a negative color. colors and keys
+  /// are those of all ranks; `sequence` is the same on all ranks and used once.
+  virtual std::unique_ptr<Transport> split(const std::vector<int>& colors,
+                                           const std::vector<int>& keys, int64_t sequence) = 0;
+};
+
+}  // namespace capstan::distributed

@@ -1,0 +1,161 @@
+#include "distributed/ddp.h"
+
+#include <algorithm>
+#include <set>
+
+#include "autograd/engine.h"
+#include "core/raise.h"
+
+namespace capstan::distributed {
+
+namespace {
+
+std::string describe(const NamedTensors& tensors) {
+  std::string text;
+  for (const auto& [name, tensor] : tensors) {
+    text += fmt::format("{} {} {}{}\n", name, tensor.dtype(), tensor.shape(),
+                        tensor.requires_grad() ? "" : " frozen");
+  }
+  return text;
+}
+
+}  // namespace
+
+Ddp::Ddp(nn::Module& model, Communicator& communicator, DdpOptions options)
+    : communicator_(communicator), options_(std::move(options)) {
+  share_initial_state(model);
+  for (const auto& [name, parameter] : model.parameters()) {
+    if (parameter.requires_grad()) trained_.emplace_back(name, parameter);
+  }
+  reducer_ = std::make_unique<Reducer>(
+      trained_, communicator,
+      std::vector<int64_t>{options_.first_bucket_bytes, options_.bucket_bytes}, options_.order);
+  planned_ = !options_.order.empty();
+  for (size_t i = 0; i < trained_.size(); ++i) {
+    Accumulator& leaf = accumulator(trained_[i].second);
+    hooks_.push_back(leaf.after_accumulation.add([this, i, &leaf](const Tensor&) {
+      leaf.unreduced = true;
+      if (pass_ == Pass::none) bypassed_ = true;
+      if (pass_ == Pass::reducing) reducer_->mark_ready(static_cast<int>(i));
+    }));
+  }
+}
+
+Ddp::~Ddp() = default;
+
+std::vector<int> Ddp::order() const {
+  std::vector<int> order;
+  if (!planned_) return order;
+  for (const auto& bucket : reducer_->plan())
+    order.insert(order.end(), bucket.begin(), bucket.end());
+  return order;
+}
+
+void Ddp::share_initial_state(nn::Module& model) {
+  NamedTensors state = model.parameters();
+  for (const auto& [name, buffer] : model.buffers()) {
+    if (buffer.policy != nn::BufferPolicy::local) state.emplace_back(name, buffer);
+  }
+  communicator_.agree("the model's parameters and buffers", describe(state));
+  std::vector<Work> works;
+  for (const auto& [name, tensor] : state) {
+    works.push_back(communicator_.broadcast(tensor, 0, "initial " + name));
+  }
+  for (const Work& work : works) work.wait();
+}
+
+void Ddp::begin_window_if_new() {
+  const bool any = std::any_of(trained_.begin(), trained_.end(),
+                               [](const auto& entry) { return entry.second.has_grad(); });
+  if (any && reduced_) {
+    raise<GradientError>(
+        "[ddp.backward] the gradients of the last window are still there: call zero_grad() after "
+        "step()");
+  }
+  if (any && bypassed_) {
+    raise<GradientError>(
+        "[ddp.backward] the gradients hold a backward pass that this Ddp did not run: call "
+        "zero_grad(), and "
+        "ddp.backward(loss, weight, Sync::no) to accumulate");
+  }
+  if (!any) {
+    window_ = {};
+    reduced_ = bypassed_ = false;
+  }
+}
+
+void Ddp::backward(const Tensor& loss, double weight, Sync sync) {
+  if (!(weight > 0)) {
+    raise<ValueError>(
+        "[ddp.backward] the weight of a loss must be above 0, got {}; a rank without samples "
+        "calls backward_without_data()",
+        weight);
+  }
+  begin_window_if_new();
+  window_.weight += weight;
+  window_.loss += loss.item<double>() * weight;
+
+  HookHandle start;
+  if (sync == Sync::yes) {
+    start = on_backward_start([this](const BackwardPass& pass) { start_reduction(&pass); });
+  } else {
+    pass_ = Pass::accumulating;
+  }
+  try {
+    // The mean times its weight is the sum over the samples, so the seed is the weight.
+    capstan::backward(loss, {.seed = full(loss.shape(), weight, {loss.dtype(), loss.device()})});
+  } catch (...) {
+    pass_ = Pass::none;
+    throw;
+  }
+  if (sync == Sync::yes) {
+    finish_reduction(true);
+  } else {
+    pass_ = Pass::none;
+  }
+}
+
+void Ddp::backward_without_data() {
+  begin_window_if_new();
+  start_reduction(nullptr);
+  finish_reduction(false);
+}
+
+void Ddp::start_reduction(const BackwardPass* pass) {
+  std::set<const Accumulator*> coming;
+  if (pass) coming.insert(pass->leaves.begin(), pass->leaves.end());
+  std::vector<int> complete;  // no gradient will come for these any more
+  std::string unused;
+  for (size_t i = 0; i < trained_.size(); ++i) {
+    Accumulator& leaf = accumulator(trained_[i].second);
+    if (coming.contains(&leaf)) continue;
+    complete.push_back(static_cast<int>(i));
+    if (!leaf.gradient() && pass) unused += " " + trained_[i].first;
+  }
+  if (!unused.empty() && options_.unused == Unused::error) {
+    raise<GradientError>(
+        "[ddp.backward] the loss does not depend on:{}; freeze them, or choose "
+        "Unused::zero_fill",
+        unused);
+  }
+  pass_ = Pass::reducing;
+  reducer_->start(window_);
+  for (int i : complete) {
+    const Tensor& parameter = trained_[i].second;
+    Accumulator& leaf = accumulator(parameter);
+    if (!leaf.gradient())
+      leaf.set_grad(zeros(parameter.shape(), {parameter.dtype(), parameter.device()}));
+    reducer_->mark_ready(i);
+  }
+}
+
+void Ddp::finish_reduction(bool had_data) {
+  pass_ = Pass::none;
+  last_ = reducer_->finish();
+  // A rank without data knows no order; rank 0 then leaves the plan for a later window.
+  if (!planned_) planned_ = reducer_->replan(had_data);
+  reduced_ = true;
+  for (const auto& [_, parameter] : trained_) accumulator(parameter).unreduced = false;
+}
+
+}  // namespace capstan::distributed

@@ -1,0 +1,95 @@
+// Defines Ddp, distributed data parallelism (Li et al., "PyTorch Distributed: experiences on
+// accelerating data parallel training", VLDB 2020).
+//
+// Every rank has the whole model and a part of each batch. After backward the ranks average their
+// gradients, so that all take the same step and the models stay equal. A Ddp is attached to a
+// model; it does not contain it: call the model as always, any number of times, and let the Ddp run
+// backward.
+//
+//   distributed::Ddp ddp(model, communicator);
+//   for (data::Batch& batch : loader.epoch(e)) {
+//     Tensor loss = cross_entropy(model(batch.inputs), batch.labels);
+//     ddp.backward(loss, batch.size());   // reduces while it computes
+//     optimizer.step(rate(step++));
+//     optimizer.zero_grad();
+//   }
+//
+// A window is what one optimizer step sees: one backward pass, or several with Sync::no and a last
+// one that reduces. Its gradient is exactly that of the weighted mean loss over all samples of all
+// ranks.
+#pragma once
+
+#include "autograd/engine.h"
+#include "distributed/reducer.h"
+#include "nn/module.h"
+
+namespace capstan::distributed {
+
+/// What happens to a parameter that a window's loss does not depend on.
+enum class Unused {
+  error,      // GradientError naming it
+  zero_fill,  // its gradient is 0
+};
+
+struct DdpOptions {
+  int64_t first_bucket_bytes = int64_t{1} << 20;  // small, so that communication starts early
+  int64_t bucket_bytes = int64_t{25} << 20;
+  Unused unused = Unused::error;
+  /// What order() gave in an earlier run of this model, on every rank: a resumed run then sums in
+  /// the same order from its first window on, to the last bit.
+  std::vector<int> order = {};
+};
+
+/// Whether a backward pass ends its window.
+enum class Sync { yes, no };
+
+class Ddp {
+ public:
+  /// Checks that all ranks have the same parameters and buffers, by name, shape and dtype, copies
+  /// rank 0's numbers to the others and places the gradients into buckets. Throws CommError on
+  /// every rank if they differ. Model and communicator must outlive the Ddp.
+  Ddp(nn::Module& model, Communicator& communicator, DdpOptions options = {});
+  ~Ddp();
+
+  /// Runs backward from a loss that is the mean over `weight` samples or tokens. With Sync::yes the
+  /// gradients of the window are those of all ranks when this returns. Throws GradientError for a
+  /// gradient left from the window before, or that came past this Ddp, and for unused parameters.
+  void backward(const Tensor& loss, double weight = 1, Sync sync = Sync::yes);
+  void backward(const Tensor& loss, Sync sync) { backward(loss, 1, sync); }
+  /// Ends the window on a rank that has no (more) samples for it: takes part with weight 0.
+  void backward_without_data();
+
+  /// The weighted mean loss and the weight of the last reduced window, over all ranks.
+  double loss() const { return last_.weight > 0 ? last_.loss / last_.weight : 0; }
+  double weight() const { return last_.weight; }
+
+  /// The order in which the gradients become ready, as numbers of trained parameters; empty until
+  /// the first window has shown it.
+  std::vector<int> order() const;
+
+  const Reducer& reducer() const { return *reducer_; }
+  const Overlap& overlap() const { return reducer_->overlap(); }
+
+ private:
+  enum class Pass { none, accumulating, reducing };
+
+  void share_initial_state(nn::Module& model);
+  void begin_window_if_new();
+  void start_reduction(const BackwardPass* pass);
+  void finish_reduction(bool had_data);
+
+  Communicator& communicator_;
+  DdpOptions options_;
+  NamedTensors trained_;  // parameters that require gradients, in the model's order
+  std::unique_ptr<Reducer> reducer_;
+  std::vector<HookHandle> hooks_;
+
+  Pass pass_ = Pass::none;
+  bool reduced_ = false;   // the gradients are those of a window that has ended
+  bool bypassed_ = false;  // a gradient came that backward() here did not ask for
+  bool planned_ = false;   // buckets follow the true order
+  Reducer::Share window_;  // of this rank, so far
+  Reducer::Share last_;
+};
+
+}  // namespace capstan::distributed

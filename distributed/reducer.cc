@@ -1,0 +1,150 @@
+#include "distributed/reducer.h"
+
+#include <algorithm>
+#include <numeric>
+#include <sstream>
+
+#include "autograd/node.h"
+#include "core/backend.h"
+#include "core/raise.h"
+
+namespace capstan::distributed {
+
+namespace {
+
+/// Slices start on cache lines, so that kernels read them alike wherever they lie in a bucket.
+int64_t aligned(int64_t elements, Dtype dtype) {
+  const int64_t line = Allocator::kAlignment / item_size(dtype);
+  return (elements + line - 1) / line * line;
+}
+
+double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+
+}  // namespace
+
+double Overlap::hidden() const {
+  return communication > 0 ? std::clamp(1 - exposed / communication, 0.0, 1.0) : 1;
+}
+
+Reducer::Reducer(NamedTensors parameters, Communicator& communicator, std::vector<int64_t> limits,
+                 std::vector<int> ready_order)
+    : parameters_(std::move(parameters)), communicator_(communicator), limits_(std::move(limits)) {
+  if (parameters_.empty()) raise<ValueError>("[reducer] the model has no parameter to train");
+  std::vector<int> order(parameters_.size());
+  std::iota(order.rbegin(), order.rend(), 0);
+  if (!ready_order.empty()) {
+    if (!std::is_permutation(order.begin(), order.end(), ready_order.begin(), ready_order.end())) {
+      raise<ValueError>("[reducer] the order must name each of the {} parameters once",
+                        parameters_.size());
+    }
+    order = std::move(ready_order);
+  }
+  place(order);
+}
+
+Reducer::~Reducer() {
+  for (const auto& [_, parameter] : parameters_) accumulator(parameter).unplace_grad();
+}
+
+void Reducer::place(std::span<const int> order) {
+  std::vector<BucketItem> items;
+  for (int p : order)
+    items.push_back({parameters_[p].second.bytes(), parameters_[p].second.dtype()});
+  plan_ = plan_buckets(items, limits_);
+
+  std::vector<Bucket> buckets(plan_.size());  // the old ones stay until the gradients have moved
+  bucket_of_.assign(parameters_.size(), 0);
+  for (size_t b = 0; b < plan_.size(); ++b) {
+    for (int& item : plan_[b]) item = order[item];
+    const Tensor& first = parameters_[plan_[b][0]].second;
+    int64_t length = 0;
+    for (int p : plan_[b]) length += aligned(parameters_[p].second.numel(), first.dtype());
+    buckets[b].share_at = length;
+    if (b == 0) length += aligned(2, first.dtype());
+    buckets[b].flat = zeros({length}, {first.dtype(), first.device()});
+    buckets[b].tag = fmt::format("bucket {}: {}{}", b, parameters_[plan_[b][0]].first,
+                                 plan_[b].size() > 1 ? "…" : "");
+    int64_t offset = 0;
+    for (int p : plan_[b]) {
+      const Tensor& parameter = parameters_[p].second;
+      Layout slice = Layout::dense(parameter.shape());
+      slice.offset = offset;
+      accumulator(parameter).place_grad(view_of(buckets[b].flat, slice));
+      offset += aligned(parameter.numel(), first.dtype());
+      bucket_of_[p] = static_cast<int>(b);
+    }
+  }
+  buckets_ = std::move(buckets);
+}
+
+void Reducer::start(const Share& mine) {
+  mine_ = mine;
+  launched_ = 0;
+  ready_order_.clear();
+  for (size_t b = 0; b < buckets_.size(); ++b)
+    buckets_[b].missing = static_cast<int>(plan_[b].size());
+}
+
+void Reducer::mark_ready(int parameter) {
+  ready_order_.push_back(parameter);
+  if (--buckets_[bucket_of_[parameter]].missing == 0) launch_ready_buckets();
+}
+
+void Reducer::launch_ready_buckets() {
+  for (; launched_ < buckets_.size() && buckets_[launched_].missing == 0; ++launched_) {
+    Bucket& bucket = buckets_[launched_];
+    if (launched_ == 0) {
+      fill_elements(view_of(bucket.flat, {{1}, {1}, bucket.share_at}), mine_.weight);
+      fill_elements(view_of(bucket.flat, {{1}, {1}, bucket.share_at + 1}), mine_.loss);
+    }
+    bucket.work = communicator_.all_reduce(bucket.flat, Reduce::sum, bucket.tag);
+  }
+}
+
+Reducer::Share Reducer::finish() {
+  if (launched_ < buckets_.size()) {
+    raise<GradientError>("[reducer] {} of {} buckets left: a parameter was not marked ready",
+                         launched_, buckets_.size());
+  }
+  const auto begin = Clock::now();
+  Clock::time_point busy_until = Clock::time_point::min();
+  for (Bucket& bucket : buckets_) {
+    bucket.work.wait();
+    const auto from = std::max(bucket.work.started(), busy_until);
+    busy_until = std::max(busy_until, bucket.work.finished());
+    if (busy_until > from) overlap_.communication += seconds(busy_until - from);
+    const auto exposed_from = std::max(from, begin);
+    if (busy_until > exposed_from) overlap_.exposed += seconds(busy_until - exposed_from);
+  }
+  const Bucket& first = buckets_[0];
+  const Share all{.weight = view_of(first.flat, {{}, {}, first.share_at}).item<double>(),
+                  .loss = view_of(first.flat, {{}, {}, first.share_at + 1}).item<double>()};
+  for (Bucket& bucket : buckets_) {
+    const Tensor factor =
+        full({}, all.weight > 0 ? 1 / all.weight : 0, {bucket.flat.dtype(), bucket.flat.device()});
+    bucket.flat.storage().bump_version();
+    backend(bucket.flat)
+        .binary(Binary::multiply, bucket.flat,
+                view_of(factor, factor.layout().expanded(bucket.flat.shape())), bucket.flat);
+  }
+  return all;
+}
+
+bool Reducer::replan(bool order_is_true) {
+  std::string text;
+  for (int p : ready_order_) text += order_is_true ? std::to_string(p) + " " : "";
+  std::istringstream agreed(communicator_.broadcast_string(text, 0, "order of gradients"));
+  std::vector<int> order;
+  for (int p; agreed >> p;) order.push_back(p);
+  if (order.empty()) return false;
+  place(order);
+  return true;
+}
+
+std::vector<int64_t> Reducer::bucket_bytes() const {
+  std::vector<int64_t> bytes;
+  for (const Bucket& bucket : buckets_) bytes.push_back(bucket.flat.bytes());
+  return bytes;
+}
+
+}  // namespace capstan::distributed

@@ -1,0 +1,99 @@
+// Defines Reducer, which turns the gradients of one rank into those of the whole job, while
+// backward is still computing the others.
+//
+// The gradients of all parameters live in buckets, flat tensors cut into slices (buckets.h). When a
+// gradient is complete its parameter is marked ready; when all of a bucket are ready, and all
+// buckets before it have left, the bucket leaves in one all-reduce. That fixed order of leaving is
+// the same on all ranks, whatever the order of their gradients, so ranks cannot wait for each other
+// in a circle. At the end finish() waits for the buckets, and the gradients, being slices, are in
+// place without a copy.
+//
+// Averages are exact (weighted sums, divided once). Each rank contributes the sum over its samples,
+// and its weight rides in the tail of the first bucket; after the reduction every rank divides by
+// the weight of all. So ranks with more samples count for more, a rank without any counts nothing,
+// and the loss is that of one rank with the whole batch:
+//
+//   rank 0: x = 1, 2, 3 ; rank 1: x = 10 ; loss (w x - 1)^2 at w = 0
+//   sum over samples:  rank 0: -12, weight 3 ; rank 1: -20, weight 1 ; together -32 / 4 = -8
+//   (the mean of the ranks' means would be (-4 - 20) / 2 = -12: wrong)
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "core/tensor.h"
+#include "distributed/buckets.h"
+#include "distributed/comm/communicator.h"
+
+namespace capstan::distributed {
+
+/// How much of the communication was hidden behind backward.
+struct Overlap {
+  double communication = 0;  // seconds in which a bucket was under way
+  double exposed = 0;        // seconds in which finish() had nothing to do but wait for it
+  /// The hidden share, 0 to 1; 1 if there was no communication.
+  double hidden() const;
+};
+
+class Reducer {
+ public:
+  /// `parameters`: leaves that require gradients, in an order that ranks share, on one device.
+  /// Their gradients are placed into buckets of `limits` bytes at once, in the reverse of that
+  /// order, which is about the order in which backward completes them, or in `ready_order` if that
+  /// is known. Throws ValueError unless it names each parameter once.
+  Reducer(NamedTensors parameters, Communicator& communicator, std::vector<int64_t> limits,
+          std::vector<int> ready_order = {});
+  ~Reducer();
+  Reducer(const Reducer&) = delete;
+  Reducer& operator=(const Reducer&) = delete;
+
+  /// What a rank adds to a reduction beside its gradients.
+  struct Share {
+    double weight = 0;  // of the samples summed in the gradients
+    double loss = 0;    // the sum of their losses
+  };
+
+  /// Starts a reduction; each parameter is then marked ready once, in any order.
+  void start(const Share& mine);
+  void mark_ready(int parameter);
+  /// Waits for the buckets and divides by the weight of all ranks (a weight of 0 gives gradients of
+  /// 0). Returns the shares of all, summed. Throws CommError.
+  Share finish();
+
+  /// Places the gradients anew, in the order in which rank 0's became ready in the last reduction,
+  /// if that is a true one (`order_is_true` on rank 0). A collective; returns whether there is a
+  /// new plan.
+  bool replan(bool order_is_true);
+
+  /// Parameter numbers, bucket by bucket.
+  const BucketPlan& plan() const { return plan_; }
+  /// Bytes of each bucket: gradients, what aligns them, and the shares.
+  std::vector<int64_t> bucket_bytes() const;
+  /// Sums over all reductions so far.
+  const Overlap& overlap() const { return overlap_; }
+
+ private:
+  struct Bucket {
+    Tensor flat;
+    int64_t share_at = 0;  // elements before the share; only the first bucket has one
+    int missing = 0;       // parameters that are not ready
+    std::string tag;
+    Work work;
+  };
+
+  void place(std::span<const int> order);
+  void launch_ready_buckets();
+
+  NamedTensors parameters_;
+  Communicator& communicator_;
+  std::vector<int64_t> limits_;
+  BucketPlan plan_;
+  std::vector<Bucket> buckets_;
+  std::vector<int> bucket_of_;    // parameter to bucket
+  std::vector<int> ready_order_;  // of the current or last reduction
+  size_t launched_ = 0;           // buckets that have left
+  Share mine_;
+  Overlap overlap_;
+};
+
+}  // namespace capstan::distributed
