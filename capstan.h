@@ -1,0 +1,46 @@
+// The whole of Capstan in one include, in the order in which data climbs its floors.
+#pragma once
+
+// Floor 1, core: tensors, devices, random numbers, threads.
+#include "core/error.h"
+#include "core/random.h"
+#include "core/safetensors.h"
+#include "core/tensor.h"
+#include "core/threads.h"
+
+// Floor 2, autograd: the tape and the differentiable operations.
+#include "autograd/convolution.h"
+#include "autograd/dropout.h"
+#include "autograd/elementwise.h"
+#include "autograd/engine.h"
+#include "autograd/gradcheck.h"
+#include "autograd/indexing.h"
+#include "autograd/matmul.h"
+#include "autograd/record.h"
+#include "autograd/reduce.h"
+#include "autograd/softmax.h"
+#include "autograd/views.h"
+
+// Floor 3, nn: modules and layers.
+#include "nn/conv2d.h"
+#include "nn/layers.h"
+#include "nn/linear.h"
+#include "nn/module.h"
+#include "nn/sequential.h"
+#include "nn/state.h"
+
+// Floor 4, optim: optimizers, schedules, clipping.
+#include "optim/adamw.h"
+#include "optim/clip.h"
+#include "optim/schedule.h"
+#include "optim/sgd.h"
+
+// Floor 5, data: datasets and the loader.
+#include "data/dataset.h"
+#include "data/fashion_mnist.h"
+#include "data/loader.h"
+
+// Floor 6, distributed: communicators and strategies.
+#include "distributed/comm/communicator.h"
+#include "distributed/comm/launch.h"
+#include "distributed/ddp.h"

@@ -1,0 +1,40 @@
+// Defines ImageModel, a classifier of small grey images that is chosen by name when a program runs.
+//
+// Models are types, and code that knows its model needs none of this. To add a model here, add a
+// line to make_image_model().
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "nn/module.h"
+
+namespace capstan::models {
+
+/// A module, and how it is called.
+class ImageModel {
+ public:
+  template <class Model>
+  explicit ImageModel(std::unique_ptr<Model> model)
+      : forward_([m = model.get()](const Tensor& images) { return (*m)(images); }),
+        module_(std::move(model)) {}
+
+  /// Images [n, 1, 28, 28] to logits [n, 10].
+  Tensor operator()(const Tensor& images) const { return forward_(images); }
+  nn::Module& module() const { return *module_; }
+
+ private:
+  std::function<Tensor(const Tensor&)> forward_;
+  std::unique_ptr<nn::Module> module_;
+};
+
+/// "mlp" or "lenet", with weights drawn from the default generator. Throws ValueError for another
+/// name.
+ImageModel make_image_model(const std::string& name, double dropout = 0);
+
+/// SHA-256, in hexadecimal digits, over the elements of all parameters in the model's order: equal
+/// models have equal ones.
+std::string weights_sha256(nn::Module& module);
+
+}  // namespace capstan::models

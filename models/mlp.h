@@ -1,0 +1,25 @@
+// Defines Mlp, a multilayer perceptron for small grey images.
+#pragma once
+
+#include "nn/layers.h"
+#include "nn/linear.h"
+
+namespace capstan::models {
+
+/// Images [n, 1, 28, 28] to logits [n, 10]: 784-512-512-10 with ReLU, and dropout before each layer
+/// but the first. 669,706 parameters.
+struct Mlp : nn::Module {
+  explicit Mlp(double dropout = 0) : drop(dropout) {}
+
+  nn::Linear fc1{784, 512}, fc2{512, 512}, fc3{512, 10};
+  nn::Dropout drop;
+  CAPSTAN_MODULE(Mlp, fc1, fc2, fc3, drop)
+
+  Tensor forward(const Tensor& images) {
+    Tensor x = relu(fc1(flatten(images, 1)));
+    x = relu(fc2(drop(x)));
+    return fc3(drop(x));
+  }
+};
+
+}  // namespace capstan::models

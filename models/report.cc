@@ -1,0 +1,58 @@
+#include "models/report.h"
+
+#include <filesystem>
+
+#include "core/raise.h"
+#include "models/plot.h"
+
+namespace capstan::models {
+namespace {
+
+namespace fs = std::filesystem;
+
+void make_folder(const fs::path& folder) {
+  std::error_code error;
+  if (!folder.empty() && !fs::is_directory(folder)) fs::create_directories(folder, error);
+  if (error) raise<IoError>("[train] cannot make {}: {}", folder.string(), error.message());
+}
+
+ProgressStyle style_on(const distributed::Communicator& communicator, const TrainOptions& options) {
+  if (communicator.rank() > 0 || options.quiet) return ProgressStyle::none;
+  return progress_style(options.progress);
+}
+
+}  // namespace
+
+Report::Report(const TrainOptions& options, distributed::Communicator& communicator,
+               std::ostream& out, int64_t step, int64_t last_step, int64_t steps_per_epoch)
+    : title_(fmt::format("{} with {} on {} {}", options.model, options.optimizer,
+                         communicator.size(), communicator.size() == 1 ? "rank" : "ranks")),
+      bar_(out, style_on(communicator, options),
+           (last_step + steps_per_epoch - 1) / steps_per_epoch, step, last_step) {
+  communicator.together("output files", [&] {
+    if (communicator.rank() > 0) return;
+    make_folder(options.checkpoint);
+    make_folder(fs::path(options.metrics).parent_path());
+    make_folder(fs::path(options.plot).parent_path());
+    if (!options.metrics.empty()) metrics_ = Metrics(options.metrics, step);
+    plot_ = options.plot;
+  });
+}
+
+void Report::step(StepRecord record, double accuracy, int64_t samples, double seconds) {
+  record.samples_per_second = static_cast<double>(samples) / seconds;
+  samples_ += static_cast<double>(samples);
+  seconds_ += seconds;
+  metrics_.add(record);
+  bar_.step(record.epoch, record.loss, accuracy, samples, seconds);
+}
+
+void Report::evaluation(const Evaluation& evaluation) {
+  const StepRecord& last = metrics_.steps().back();
+  metrics_.add(EvaluationRecord{last.step, last.epoch, evaluation.accuracy(), evaluation.loss});
+  bar_.message(fmt::format("epoch {}, step {}: test accuracy {:.2f} %, test loss {:.4f}",
+                           last.epoch, last.step, 100 * evaluation.accuracy(), evaluation.loss));
+  if (!plot_.empty()) write_plot(plot_, metrics_, title_);
+}
+
+}  // namespace capstan::models

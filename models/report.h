@@ -1,0 +1,38 @@
+// Defines Report, everything that a training run tells the outside while it goes on: metrics,
+// progress bar and plot, written by rank 0. Other ranks keep the record in memory only.
+#pragma once
+
+#include <ostream>
+
+#include "models/evaluate.h"
+#include "models/metrics.h"
+#include "models/progress_bar.h"
+#include "models/train_options.h"
+
+namespace capstan::models {
+
+class Report {
+ public:
+  /// Of a run that goes from `step` to `last_step`, in epochs of `steps_per_epoch`. Makes the
+  /// folders of all output files, so that a run does not fail after hours for want of one. A
+  /// collective: throws SharedError on every rank if that fails.
+  Report(const TrainOptions& options, distributed::Communicator& communicator, std::ostream& out,
+         int64_t step, int64_t last_step, int64_t steps_per_epoch);
+
+  /// A step that took `samples` samples and `seconds` seconds; `accuracy` is that of this rank's.
+  void step(StepRecord record, double accuracy, int64_t samples, double seconds);
+  /// An evaluation after the last step reported; draws the plot anew.
+  void evaluation(const Evaluation& evaluation);
+
+  const Metrics& metrics() const { return metrics_; }
+  /// Of all steps reported here.
+  double samples_per_second() const { return seconds_ > 0 ? samples_ / seconds_ : 0; }
+
+ private:
+  std::string plot_, title_;
+  Metrics metrics_;
+  ProgressBar bar_;
+  double samples_ = 0, seconds_ = 0;
+};
+
+}  // namespace capstan::models

@@ -1,0 +1,183 @@
+// Reading order: train(), at the end; the functions above it are its parts in the order of use.
+#include "models/train.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "autograd/softmax.h"
+#include "core/raise.h"
+#include "core/random.h"
+#include "data/loader.h"
+#include "distributed/ddp.h"
+#include "models/evaluate.h"
+#include "models/report.h"
+#include "models/stop_signal.h"
+#include "models/train_state.h"
+#include "optim/adamw.h"
+#include "optim/clip.h"
+#include "optim/schedule.h"
+#include "optim/sgd.h"
+
+namespace capstan::models {
+namespace {
+
+using distributed::Clock;
+using distributed::Communicator;
+using distributed::Ddp;
+using distributed::Sync;
+
+std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options,
+                                                 const NamedTensors& parameters) {
+  if (options.optimizer == "adamw") {
+    return std::make_unique<optim::AdamW>(parameters,
+                                          optim::AdamWOptions{.weight_decay = options.decay()});
+  }
+  return std::make_unique<optim::Sgd>(parameters, optim::SgdOptions{.momentum = options.momentum,
+                                                                    .weight_decay = options.decay(),
+                                                                    .nesterov = options.nesterov});
+}
+
+/// Warm-up and cosine over all epochs, or until --steps if that is later.
+optim::WarmupCosine make_schedule(const TrainOptions& options, int64_t steps_per_epoch,
+                                  int64_t ranks) {
+  const int64_t total = std::max(options.epochs * steps_per_epoch, options.steps.value_or(0));
+  const int64_t warmup = options.warmup.value_or(total / 20);
+  if (warmup > total) {
+    raise<ValueError>("[options] --warmup {} is longer than the schedule of {} steps", warmup,
+                      total);
+  }
+  return {.peak = options.peak_rate(ranks), .warmup = warmup, .total = total};
+}
+
+/// Masks differ between steps and between ranks, and depend on nothing that came before.
+void seed_dropout(uint64_t seed, int64_t step, int rank) {
+  constexpr uint64_t kDropout = 0x64726f70;  // "drop": a stream apart from other uses
+  default_generator() = Generator(seed).fork(kDropout).fork(step).fork(rank);
+}
+
+/// Runs forward and backward over one step's `parts` batches; afterwards the gradients are those of
+/// all ranks. Returns the share of this rank's samples that the model got right.
+double accumulate_gradients(const ImageModel& model, Ddp& ddp, data::Epoch& batches,
+                            int64_t parts) {
+  int64_t correct = 0, samples = 0;
+  data::Batch batch;
+  for (int64_t part = 1; part <= parts; ++part) {
+    batches.next(batch);
+    const Sync sync = part == parts ? Sync::yes : Sync::no;
+    if (batch.size() > 0) {
+      const Tensor logits = model(batch.inputs);
+      ddp.backward(cross_entropy(logits, batch.labels), static_cast<double>(batch.size()), sync);
+      correct += count_correct(logits, batch.labels);
+      samples += batch.size();
+    } else if (sync == Sync::yes) {
+      ddp.backward_without_data();
+    }
+  }
+  return samples > 0 ? static_cast<double>(correct) / static_cast<double>(samples) : 0;
+}
+
+/// Asks all ranks whether one of them was told to stop; the answer travels while they compute.
+class StopVote {
+ public:
+  explicit StopVote(Communicator& communicator)
+      : flag_(full({}, stop_requested(), {.dtype = Dtype::boolean})),
+        work_(communicator.all_reduce(flag_, distributed::Reduce::max, "stop")) {}
+
+  bool result() const {
+    work_.wait();
+    return flag_.item<bool>();
+  }
+
+ private:
+  Tensor flag_;
+  distributed::Work work_;
+};
+
+double finite(double loss, int64_t step) {
+  if (std::isfinite(loss)) return loss;
+  raise<ValueError>("[train] the loss of step {} is {}: try a lower --rate, or --clip", step, loss);
+}
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+}  // namespace
+
+TrainResult train(const TrainOptions& options, Communicator& communicator,
+                  const data::Dataset& training_set, const data::Dataset& test_set,
+                  std::ostream& out) {
+  check(options);
+  if (training_set.size() == 0) raise<ValueError>("[train] the training set has no samples");
+  const int rank = communicator.rank(), ranks = communicator.size();
+
+  manual_seed(options.seed);
+  const ImageModel model = make_image_model(options.model, options.dropout);
+  const auto optimizer = make_optimizer(options, model.module().parameters());
+  const data::DataLoader loader(training_set, {.batch = options.samples_per_step(ranks),
+                                               .accumulate = options.accumulate,
+                                               .shuffle = true,
+                                               .seed = options.seed,
+                                               .rank = rank,
+                                               .ranks = ranks});
+  const int64_t epoch_steps = loader.steps_per_epoch();
+  const optim::WarmupCosine rate = make_schedule(options, epoch_steps, ranks);
+  const int64_t last_step = options.steps.value_or(rate.total);
+
+  const TrainState::Run run{options.model, options.optimizer, options.seed, training_set.size()};
+  TrainState state{model.module(), *optimizer, run};
+  if (options.resume) state.load(options.checkpoint, communicator);
+  Ddp ddp(model.module(), communicator,
+          {.bucket_bytes = static_cast<int64_t>(options.bucket_mb * (1 << 20)),
+           .order = state.gradient_order});
+  Report report(options, communicator, out, state.step, last_step, epoch_steps);
+  const auto save = [&] {
+    state.gradient_order = ddp.order();
+    if (rank == 0 && !options.checkpoint.empty()) state.save(options.checkpoint);
+  };
+
+  TrainResult result;
+  while (state.step < last_step && !result.stopped) {
+    const data::Progress at = loader.progress_after(state.samples);
+    data::Epoch batches = loader.epoch(at.epoch, at.step);
+    const int64_t epoch_end = std::min(last_step, state.step + epoch_steps - at.step);
+    while (state.step < epoch_end && !result.stopped) {
+      const auto begin = Clock::now();
+      const StopVote vote(communicator);
+      seed_dropout(options.seed, state.step, rank);
+      StepRecord record{.step = state.step + 1, .epoch = at.epoch + 1, .rate = rate(state.step)};
+
+      const double accuracy = accumulate_gradients(model, ddp, batches, options.accumulate);
+      record.loss = finite(ddp.loss(), record.step);
+      if (options.clip) {
+        record.gradient_norm = optim::clip_grad_norm(optimizer->parameters(), *options.clip);
+      }
+      optimizer->step(record.rate);
+      optimizer->zero_grad();
+
+      const auto samples = static_cast<int64_t>(ddp.weight());
+      state.step += 1;
+      state.samples += samples;
+      result.stopped = vote.result();
+      report.step(record, accuracy, samples, seconds_since(begin));
+      if (options.save_every && state.step % *options.save_every == 0) save();
+    }
+    if (!result.stopped) {
+      result.test = evaluate(model, test_set, communicator);
+      report.evaluation(*result.test);
+    }
+    save();
+  }
+  if (!result.stopped && !result.test) {  // resumed at its end
+    result.test = evaluate(model, test_set, communicator);
+  }
+
+  result.step = state.step;
+  result.samples_per_second = report.samples_per_second();
+  result.hidden_communication = ddp.overlap().hidden();
+  result.weights_sha256 = weights_sha256(model.module());
+  result.steps = report.metrics().steps();
+  return result;
+}
+
+}  // namespace capstan::models

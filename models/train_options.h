@@ -1,0 +1,71 @@
+// Defines TrainOptions, everything that a user may ask of a training run, and how it is read from a
+// command line.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "data/fashion_mnist.h"
+
+namespace capstan::models {
+
+struct TrainOptions {
+  std::string model = "lenet";  // or "mlp"
+  std::string data = data::kFashionMnistDirectory;
+  double dropout = 0;  // probability of zeroing, in [0, 1)
+  uint64_t seed = 0;   // of weights, order of samples and dropout
+
+  // Length. The rate follows one schedule over all epochs; `steps` ends this run within it (or
+  // later, and the schedule with it), so that stopping and resuming do not change any rate.
+  int64_t epochs = 5;
+  std::optional<int64_t> steps;
+
+  // Samples of one optimizer step: batch * accumulate * ranks, or global_batch.
+  int64_t batch = 64;  // of one forward pass on one rank
+  std::optional<int64_t> global_batch;
+  int64_t accumulate = 1;  // forward and backward passes of one step
+
+  // Optimizer. What is left open is chosen by its name; see defaults in train_options.cc.
+  std::string optimizer = "sgd";  // or "adamw"
+  std::optional<double> rate;     // the highest of the schedule
+  bool scale_rate = false;        // times the number of ranks
+  std::optional<int64_t> warmup;  // steps; else a twentieth of the schedule
+  std::optional<double> weight_decay;
+  double momentum = 0.9;       // SGD
+  bool nesterov = true;        // SGD
+  std::optional<double> clip;  // limit of the global gradient norm
+
+  // This machine.
+  std::optional<int64_t> threads;  // of each rank; else its share of the cores
+  double bucket_mb = 25;           // MiB of gradients that leave together
+
+  // Output, all of it by rank 0; an empty path means none.
+  std::string checkpoint;             // a folder
+  std::optional<int64_t> save_every;  // steps between checkpoints; else one an epoch
+  bool resume = false;                // continue from `checkpoint`
+  std::string metrics;                // a file of JSON lines
+  std::string plot;                   // an SVG file
+  std::string progress = "auto";      // or "bar", "lines", "none"
+  bool quiet = false;                 // print the results only
+
+  // What is meant where an option was left open.
+  double peak_rate(int64_t ranks) const;
+  double decay() const;
+  int64_t samples_per_step(int64_t ranks) const;
+};
+
+/// Throws ValueError, naming the option as the command line does, for anything that is impossible.
+void check(const TrainOptions& options);
+
+/// A command line that was read.
+struct CommandLine {
+  TrainOptions options;
+  std::string help;    // if not empty, the user asked for this text instead of a run
+  std::string shared;  // the options given, one a line, without those that may differ by rank
+};
+
+/// Reads `argv` and checks the options. Throws ValueError.
+CommandLine parse_command_line(int argc, const char* const* argv);
+
+}  // namespace capstan::models

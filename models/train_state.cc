@@ -1,0 +1,164 @@
+// Reading order: save(), read_checkpoint() (which trusts nothing that it reads), load().
+#include "models/train_state.h"
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+#include "core/atomic_file.h"
+#include "core/raise.h"
+#include "core/safetensors.h"
+#include "core/sha256.h"
+#include "nn/state.h"
+
+namespace capstan::models {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr int kFormat = 1;  // of the manifest; readers refuse others
+constexpr const char* kManifest = "latest.json";
+constexpr const char* kModelFile = "model.safetensors";
+constexpr const char* kOptimizerFile = "optimizer.safetensors";
+
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  std::string bytes(std::istreambuf_iterator<char>(file), {});
+  if (!file) raise<IoError>("[checkpoint] cannot read {}", path.string());
+  return bytes;
+}
+
+std::string file_sha256(const fs::path& path) {
+  const std::string bytes = read_file(path);
+  return sha256_hex(std::as_bytes(std::span(bytes)));
+}
+
+/// The manifest in `folder`; null if there is none.
+json read_manifest(const fs::path& folder) {
+  const fs::path path = folder / kManifest;
+  if (!fs::exists(path)) return nullptr;
+  try {
+    return json::parse(read_file(path));
+  } catch (const json::exception& error) {
+    raise<IoError>("[checkpoint] {} is not a manifest: {}", path.string(), error.what());
+  }
+}
+
+/// The slot that the manifest in `folder` does not name.
+std::string free_slot(const fs::path& folder) {
+  try {
+    const json manifest = read_manifest(folder);
+    return manifest.is_object() && manifest.value("slot", "") == "a" ? "b" : "a";
+  } catch (const std::exception&) {
+    return "a";  // a broken manifest protects nothing
+  }
+}
+
+}  // namespace
+
+void TrainState::save(const std::string& folder) const {
+  const std::string slot = free_slot(folder);
+  const fs::path files = fs::path(folder) / slot;
+  std::error_code error;
+  fs::create_directories(files, error);
+  if (error) raise<IoError>("[checkpoint] cannot make {}: {}", files.string(), error.message());
+
+  save_safetensors(files / kModelFile, nn::state_dict(model));
+  save_safetensors(files / kOptimizerFile, optimizer.state());
+  const json manifest = {
+      {"format", kFormat},
+      {"model", run.model},
+      {"optimizer", run.optimizer},
+      {"seed", run.seed},
+      {"training_samples", run.training_samples},
+      {"step", step},
+      {"samples", samples},
+      {"gradient_order", gradient_order},
+      {"slot", slot},
+      {"sha256",
+       {{kModelFile, file_sha256(files / kModelFile)},
+        {kOptimizerFile, file_sha256(files / kOptimizerFile)}}},
+  };
+  write_atomically(fs::path(folder) / kManifest,
+                   [&](std::ostream& out) { out << manifest.dump(2) << '\n'; });
+}
+
+namespace {
+
+template <class T>
+void require_same(const char* what, const T& saved, const T& ours) {
+  if (saved == ours) return;
+  raise<ValueError>("[resume] the checkpoint is of another run: its {} is {}, this run's is {}",
+                    what, saved, ours);
+}
+
+/// Takes over what the manifest says about the run. Throws json::exception for anything amiss.
+void take_manifest(TrainState& state, const json& manifest) {
+  require_same("format", manifest.at("format").get<int>(), kFormat);
+  require_same("model", manifest.at("model").get<std::string>(), state.run.model);
+  require_same("optimizer", manifest.at("optimizer").get<std::string>(), state.run.optimizer);
+  require_same("seed", manifest.at("seed").get<uint64_t>(), state.run.seed);
+  require_same("number of training samples", manifest.at("training_samples").get<int64_t>(),
+               state.run.training_samples);
+  state.step = manifest.at("step").get<int64_t>();
+  state.samples = manifest.at("samples").get<int64_t>();
+  state.gradient_order = manifest.at("gradient_order").get<std::vector<int>>();
+}
+
+/// A file of the slot, once its checksum is found right.
+std::map<std::string, Tensor> read_tensors(const fs::path& files, const json& manifest,
+                                           const char* name) {
+  const std::string expected = manifest.at("sha256").at(name).get<std::string>();
+  const std::string found = file_sha256(files / name);
+  if (found != expected) {
+    raise<IoError>("[checkpoint] {} is damaged: expected sha256 {}, found {}",
+                   (files / name).string(), expected, found);
+  }
+  return load_safetensors(files / name).tensors;
+}
+
+/// Reads the checkpoint in `folder` into `state` and returns the manifest.
+std::string read_checkpoint(TrainState& state, const fs::path& folder) {
+  const json manifest = read_manifest(folder);
+  if (manifest.is_null()) {
+    raise<IoError>("[resume] there is no checkpoint in {}: it has no {}; start without --resume",
+                   folder.string(), kManifest);
+  }
+  try {
+    take_manifest(state, manifest);
+    const std::string slot = manifest.at("slot").get<std::string>();
+    if (slot != "a" && slot != "b") raise<IoError>("[checkpoint] no slot is named '{}'", slot);
+    nn::load_state_dict(state.model, read_tensors(folder / slot, manifest, kModelFile));
+    state.optimizer.load_state(read_tensors(folder / slot, manifest, kOptimizerFile));
+  } catch (const json::exception& error) {
+    raise<IoError>("[checkpoint] {} is damaged: {}", (folder / kManifest).string(), error.what());
+  }
+  return manifest.dump();
+}
+
+void send_from_rank_0(const NamedTensors& tensors, distributed::Communicator& communicator) {
+  std::vector<distributed::Work> works;
+  for (const auto& [name, tensor] : tensors) {
+    works.push_back(communicator.broadcast(tensor, 0, "resumed " + name));
+  }
+  for (const auto& work : works) work.wait();
+}
+
+}  // namespace
+
+void TrainState::load(const std::string& folder, distributed::Communicator& communicator) {
+  std::string manifest;
+  communicator.together("resume", [&] {
+    if (communicator.rank() == 0) manifest = read_checkpoint(*this, folder);
+  });
+  manifest = communicator.broadcast_string(manifest, 0, "manifest");
+  take_manifest(*this, json::parse(manifest));
+
+  send_from_rank_0(nn::state_dict(model), communicator);
+  const NamedTensors kept = optimizer.state();
+  send_from_rank_0(kept, communicator);
+  optimizer.load_state({kept.begin(), kept.end()});
+}
+
+}  // namespace capstan::models

@@ -1,0 +1,69 @@
+// Tests of the dtypes that operations give, and of gradients across a change of dtype.
+#include <doctest/doctest.h>
+
+#include "autograd/elementwise.h"
+#include "autograd/engine.h"
+#include "autograd/reduce.h"
+#include "core/error.h"
+
+namespace capstan {
+namespace {
+
+Tensor of(Dtype dtype, double value = 1) { return full({2}, value, {.dtype = dtype}); }
+
+TEST_CASE("two tensors meet in the stronger dtype") {
+  CHECK(add(of(Dtype::int32), of(Dtype::int64)).dtype() == Dtype::int64);
+  CHECK(add(of(Dtype::int64), of(Dtype::float32)).dtype() == Dtype::float32);
+  CHECK(add(of(Dtype::float32), of(Dtype::float64)).dtype() == Dtype::float64);
+  CHECK(multiply(of(Dtype::boolean), of(Dtype::uint8)).dtype() == Dtype::uint8);
+  CHECK(where(of(Dtype::boolean), of(Dtype::int32), of(Dtype::float32)).dtype() == Dtype::float32);
+  CHECK(less(of(Dtype::int32), of(Dtype::float64)).dtype() == Dtype::boolean);
+}
+
+TEST_CASE("a number takes the tensor's dtype, unless it is a fraction beside an integer") {
+  const Tensor whole = of(Dtype::int64, 7), single = of(Dtype::float32, 7);
+  CHECK((whole + 2).dtype() == Dtype::int64);
+  CHECK((whole * 0.5).dtype() == Dtype::float32);
+  CHECK((whole * 0.5).to_vector<double>() == std::vector<double>{3.5, 3.5});
+  CHECK((single + 0.1).dtype() == Dtype::float32);
+  CHECK((1 - of(Dtype::float64, 3)).to_vector<double>() == std::vector<double>{-2, -2});
+  CHECK((14 / single).to_vector<double>() == std::vector<double>{2, 2});
+  CHECK((2 * whole - 1 + 3).to_vector<int64_t>() == std::vector<int64_t>{16, 16});
+  CHECK((-whole).dtype() == Dtype::int64);
+  CHECK_THROWS_AS(of(Dtype::uint8) + 300, ValueError);
+}
+
+TEST_CASE("division is true, sums of integers are wide, casts cut towards zero") {
+  const Tensor half = of(Dtype::int32, 3) / of(Dtype::int64, 2);
+  CHECK(half.dtype() == Dtype::float32);
+  CHECK(half.to_vector<float>() == std::vector<float>{1.5, 1.5});
+  const Tensor bytes = full({300}, 255, {.dtype = Dtype::uint8});
+  CHECK(sum(bytes).dtype() == Dtype::int64);
+  CHECK(sum(bytes).item<int64_t>() == 300 * 255);
+  CHECK(sum(ones({5}, {.dtype = Dtype::boolean})).item<int64_t>() == 5);
+  CHECK(max(of(Dtype::int32, 4)).item<int32_t>() == 4);
+  CHECK(cast(scalar(-1.9), Dtype::int32).item<int32_t>() == -1);
+  CHECK(cast(scalar(0.5), Dtype::boolean).item<bool>());
+}
+
+TEST_CASE("a gradient has its leaf's dtype, however the leaf was promoted") {
+  const Tensor single = require_grad(of(Dtype::float32, 2)),
+               wide = require_grad(of(Dtype::float64, 3));
+  backward(sum(single * wide + maximum(single, wide) + where(less(single, wide), single, wide) +
+               single / wide + cast(single, Dtype::float64)));
+  CHECK(single.grad().dtype() == Dtype::float32);
+  CHECK(wide.grad().dtype() == Dtype::float64);
+  CHECK(single.grad().to_vector<double>()[0] == doctest::Approx(3 + 1 + 1 / 3.0 + 1));
+  CHECK(wide.grad().to_vector<double>()[0] == doctest::Approx(2 + 1 - 2 / 9.0));
+}
+
+TEST_CASE("an integer beside a leaf takes no gradient") {
+  const Tensor x = require_grad(of(Dtype::float32, 2));
+  const Tensor y = x * of(Dtype::int64, 3) + maximum(of(Dtype::uint8, 1), x);
+  CHECK(y.dtype() == Dtype::float32);
+  backward(sum(y));
+  CHECK(x.grad().to_vector<double>() == std::vector<double>{4, 4});
+}
+
+}  // namespace
+}  // namespace capstan

@@ -1,0 +1,225 @@
+// The rows of the operations that layers are made of: products, gathering, losses, images, dropout.
+#pragma once
+
+#include "autograd/convolution.h"
+#include "autograd/dropout.h"
+#include "autograd/indexing.h"
+#include "autograd/matmul.h"
+#include "autograd/softmax.h"
+#include "tests/autograd/operation.h"
+
+namespace capstan::testing {
+
+inline std::vector<Operation> product_operations() {
+  const auto with_bias = [](const Tensor& bias) { return linear(of({2, 3}), of({4, 3}), &bias); };
+  return {
+      {"matmul",
+       only(matmul),
+       {fails<ShapeError>("[2, 3] and [2, 3]",
+                          [] {
+                            return matmul(of({2, 3}), of({2, 3}));
+                          }),
+        fails<ShapeError>("[3] and [3, 2]",
+                          [] {
+                            return matmul(of({3}), of({3, 2}));
+                          }),
+        fails<DtypeError>("float32 or float64, got int64",
+                          [] {
+                            return matmul(whole({2, 2}), whole({2, 2}));
+                          }),
+        fails<DtypeError>("equal, got float32 and float64",
+                          [] {
+                            return matmul(of({2, 2}), of({2, 2}, Dtype::float64));
+                          }),
+        fails<DeviceError>("cpu:0 and meta",
+                           [] {
+                             return matmul(of({2, 2}), elsewhere({2, 2}));
+                           })}},
+      {"linear",
+       {{"bias", [](const Tensors& x) { return linear(x[0], x[1], &x[2]); }},
+        {"no_bias", [](const Tensors& x) { return linear(x[0], x[1]); }}},
+       {fails<ShapeError>("[2, 3] must end in the 2 features of weight [4, 2]",
+                          [] {
+                            return linear(of({2, 3}), of({4, 2}));
+                          }),
+        fails<ShapeError>("weight [3]",
+                          [] {
+                            return linear(of({2, 3}), of({3}));
+                          }),
+        fails<ShapeError>("input []",
+                          [] {
+                            return linear(of({}), of({4, 2}));
+                          }),
+        fails<ShapeError>("bias must be [4] for weight [4, 3], got [3]",
+                          [=] { return with_bias(of({3})); }),
+        fails<DtypeError>("equal, got float32 and float64",
+                          [=] { return with_bias(of({4}, Dtype::float64)); }),
+        fails<DtypeError>("equal, got float32 and float64",
+                          [] {
+                            return linear(of({2, 3}), of({4, 3}, Dtype::float64));
+                          }),
+        fails<DtypeError>("got int64",
+                          [] {
+                            return linear(whole({2, 3}), whole({4, 3}));
+                          }),
+        fails<DeviceError>("cpu:0 and meta", [=] { return with_bias(elsewhere({4})); }),
+        fails<DeviceError>("cpu:0 and meta",
+                           [] {
+                             return linear(of({2, 3}), elsewhere({4, 3}));
+                           })}},
+      {"take_rows",
+       only(take_rows),
+       {fails<DtypeError>("int64 indices, got float32", [] { return take_rows(of({2}), of({1})); }),
+        fails<ShapeError>("got [2] and [1, 1]",
+                          [] {
+                            return take_rows(of({2}), whole({1, 1}));
+                          }),
+        fails<ShapeError>("got [] and [1]", [] { return take_rows(of({}), whole({1})); }),
+        fails<ValueError>("in [0, 2), got 2 at position 1",
+                          [] {
+                            return take_rows(of({2}), from_vector<int64_t>({0, 2}, {2}));
+                          }),
+        fails<ValueError>("in [0, 2), got -1 at position 0",
+                          [] { return take_rows(of({2}), from_vector<int64_t>({-1}, {1})); }),
+        fails<DeviceError>("cpu:0 and meta",
+                           [] { return take_rows(of({2}), elsewhere({1}, Dtype::int64)); })}},
+  };
+}
+
+inline std::vector<Operation> loss_operations() {
+  const auto loss = [](LossReduction reduction, int64_t ignore = -100) {
+    return [=](const Tensors& x) { return cross_entropy(x[0], x[1], reduction, ignore); };
+  };
+  const auto target = [](int64_t value) {
+    return cross_entropy(of({2, 3}), from_vector<int64_t>({0, value}, {2}));
+  };
+  return {
+      {"log_softmax",
+       only(log_softmax),
+       {fails<DtypeError>("got int64",
+                          [] {
+                            return log_softmax(whole({2, 3}));
+                          }),
+        fails<ShapeError>("got a scalar", [] { return log_softmax(of({})); })}},
+      {"cross_entropy",
+       {{"mean", loss(LossReduction::mean)},
+        {"sum", loss(LossReduction::sum)},
+        {"none", loss(LossReduction::none)},
+        {"ignore_1", loss(LossReduction::mean, 1)}},
+       {fails<DtypeError>("float32 or float64, got int64",
+                          [] {
+                            return cross_entropy(whole({2, 3}), whole({2}));
+                          }),
+        fails<DtypeError>("int64 targets, got float32",
+                          [] {
+                            return cross_entropy(of({2, 3}), of({2}));
+                          }),
+        fails<ShapeError>("got [2, 3] and [3]",
+                          [] {
+                            return cross_entropy(of({2, 3}), whole({3}));
+                          }),
+        fails<ShapeError>("got [3] and [3]", [] { return cross_entropy(of({3}), whole({3})); }),
+        fails<ShapeError>("got [2, 3] and [2, 1]",
+                          [] {
+                            return cross_entropy(of({2, 3}), whole({2, 1}));
+                          }),
+        fails<ValueError>("in [0, 3) or the ignored -100, got 3 at position 1",
+                          [=] { return target(3); }),
+        fails<ValueError>("got -1 at position 1", [=] { return target(-1); }),
+        fails<DeviceError>("cpu:0 and meta",
+                           [] {
+                             return cross_entropy(of({2, 3}), elsewhere({2}, Dtype::int64));
+                           })}},
+  };
+}
+
+inline std::vector<Operation> image_operations() {
+  const auto conv = [](const Window2d& window, bool bias) {
+    return [=](const Tensors& x) { return conv2d(x[0], x[1], bias ? &x[2] : nullptr, window); };
+  };
+  const auto pool = [](const Window2d& window) {
+    return [=](const Tensors& x) { return max_pool2d(x[0], window); };
+  };
+  const Window2d pairs{.kernel = {2, 2}, .stride = {2, 2}};
+  const auto image_failures = [](const auto& run) {
+    const auto with = [run](const Window2d& window) {
+      return [=] { return run(of({1, 1, 4, 4}), window); };
+    };
+    return std::vector<Failure>{
+        fails<DtypeError>("got int64",
+                          [=] {
+                            return run(whole({1, 1, 4, 4}), Window2d{});
+                          }),
+        fails<ShapeError>("[n, channels, height, width], got [4, 4]",
+                          [=] {
+                            return run(of({4, 4}), Window2d{});
+                          }),
+        fails<ShapeError>("a window of 5 does not fit into [1, 1, 4, 4] with padding 0",
+                          with({.kernel = {5, 1}})),
+        fails<ShapeError>("does not fit into [1, 1, 0, 4]",
+                          [=] {
+                            return run(of({1, 1, 0, 4}), {.kernel = {2, 2}, .padding = {1, 1}});
+                          }),
+        fails<ValueError>("at least 1", with({.kernel = {0, 1}})),
+        fails<ValueError>("at least 1", with({.stride = {1, 0}})),
+        fails<ValueError>("padding in [0, 1073741824]", with({.padding = {-1, 0}})),
+        fails<ValueError>("padding in [0, 1073741824]", with({.padding = {0, INT64_MAX}}))};
+  };
+
+  Operation conv2d_row{
+      "conv2d",
+      {{"plain", conv({.kernel = {3, 2}}, true)},
+       {"strided", conv({.kernel = {3, 2}, .stride = {2, 3}, .padding = {1, 1}}, true)},
+       {"no_bias", conv({.kernel = {3, 3}, .padding = {1, 1}}, false)},
+       {"point", conv({}, true)}},
+      image_failures([](const Tensor& x, const Window2d& w) {
+        return conv2d(x, of({1, 1, std::max<int64_t>(w.kernel[0], 0), w.kernel[1]}), nullptr, w);
+      })};
+  const auto misfit = [](const Tensor& weight, const Tensor& bias) {
+    return conv2d(of({1, 2, 4, 4}), weight, &bias, {.kernel = {3, 3}});
+  };
+  const Shape good{5, 2, 3, 3};
+  conv2d_row.failures.insert(
+      conv2d_row.failures.end(),
+      {fails<ShapeError>("weight must be [out, 2, 3, 3]",
+                         [=] {
+                           return misfit(of({5, 1, 3, 3}), of({5}));
+                         }),
+       fails<ShapeError>("weight must be [out, 2, 3, 3]",
+                         [=] {
+                           return misfit(of({5, 2, 3, 2}), of({5}));
+                         }),
+       fails<ShapeError>("weight must be", [=] { return misfit(of({}), of({5})); }),
+       fails<ShapeError>("bias must be [5]", [=] { return misfit(of(good), of({4})); }),
+       fails<DtypeError>("equal, got float32 and float64",
+                         [=] { return misfit(of(good, Dtype::float64), of({5})); }),
+       fails<DtypeError>("equal, got float32 and float64",
+                         [=] { return misfit(of(good), of({5}, Dtype::float64)); }),
+       fails<DeviceError>("cpu:0 and meta", [=] { return misfit(elsewhere(good), of({5})); }),
+       fails<DeviceError>("cpu:0 and meta", [=] { return misfit(of(good), elsewhere({5})); })});
+
+  Operation pool_row{
+      "max_pool2d",
+      {{"pairs", pool(pairs)},
+       {"overlap", pool({.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 0}})}},
+      image_failures([](const Tensor& x, const Window2d& w) { return max_pool2d(x, w); })};
+  pool_row.failures.push_back(fails<ValueError>("at most half of the kernel, got 2 and 3", [] {
+    return max_pool2d(of({1, 1, 4, 4}), {.kernel = {3, 3}, .padding = {2, 2}});
+  }));
+  return {conv2d_row, pool_row};
+}
+
+inline std::vector<Operation> dropout_operations() {
+  return {{"dropout",
+           {{"quarter",
+             [](const Tensors& x) {
+               Generator generator(7);  // as in make_golden.py
+               return dropout(x[0], 0.25, generator);
+             }}},
+           {fails<ValueError>("in [0, 1), got 1", [] { return dropout(of({2}), 1); }),
+            fails<ValueError>("in [0, 1), got -0.5", [] { return dropout(of({2}), -0.5); }),
+            fails<ValueError>("got nan", [] { return dropout(of({2}), std::nan("")); }),
+            fails<DtypeError>("got int64", [] { return dropout(whole({2}), 0.5); })}}};
+}
+
+}  // namespace capstan::testing

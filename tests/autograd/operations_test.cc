@@ -1,0 +1,108 @@
+// Tests every differentiable operation in one way: a row of the table below names it, its variants
+// and its error paths, and each row is checked for
+//   values      results in float64 against PyTorch (tests/golden)
+//   float32     results and gradients in float32 against the same
+//   gradients   of every input, for a random upstream gradient, against PyTorch
+//   gradcheck   the same against finite differences
+//   size one    cases above whose inputs have axes of size 1, or none: scalars, broadcasting
+//   empty       cases above without elements
+//   strided     the same results from inputs and upstream gradients that are not contiguous
+//   NaN, inf    cases above with NaN and infinities in the inputs
+//   meta        shape and dtype on the device without elements
+//   errors      type and text of each error path
+// An operation of the headers in autograd/ without a row, or a row without a check, is a failure.
+#include <doctest/doctest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+#include <set>
+
+#include "tests/autograd/elementwise_operations.h"
+#include "tests/autograd/layer_operations.h"
+#include "tests/autograd/operation_checks.h"
+#include "tests/autograd/shape_operations.h"
+
+namespace capstan::testing {
+namespace {
+
+struct Family {
+  const char* file;  // in tests/golden
+  std::vector<Operation> operations;
+};
+
+std::vector<Family> families() {
+  return {{"elementwise", elementwise_operations()},
+          {"reduce", reduce_operations()},
+          {"views", view_operations()},
+          {"products", product_operations()},
+          {"losses", loss_operations()},
+          {"images", image_operations()},
+          {"dropout", dropout_operations()}};
+}
+
+/// The names of the functions that the headers of operations declare: lines "Tensor name(".
+std::set<std::string> declared_operations() {
+  const std::set<std::string> tape = {"node.h", "hooks.h", "record.h", "engine.h", "gradcheck.h"};
+  const std::regex declaration("^Tensor (\\w+)\\(.*");
+  std::set<std::string> names;
+  for (const auto& entry : std::filesystem::directory_iterator("autograd")) {
+    if (entry.path().extension() != ".h" || tape.contains(entry.path().filename())) continue;
+    std::ifstream header(entry.path());
+    std::smatch match;
+    for (std::string line; std::getline(header, line);) {
+      if (std::regex_match(line, match, declaration)) names.insert(match[1]);
+    }
+  }
+  names.erase("scalar_beside");  // makes a constant
+  return names;
+}
+
+TEST_CASE("every operation gives PyTorch's values and gradients, on all kinds of inputs") {
+  // Columns that cannot apply.
+  const std::set<std::string> no_errors = {"negate", "absolute",   "square", "relu",
+                                           "cast",   "contiguous", "clone"};
+  const std::set<std::string> no_gradients = {"equal",   "not_equal",     "less",  "less_equal",
+                                              "greater", "greater_equal", "argmax"};
+  std::printf("%-14s", "operation");
+  for (const char* column : kColumnNames) std::printf("%10s", column);
+  std::printf("\n");
+
+  std::set<std::string> checked;
+  for (const Family& family : families()) {
+    const GoldenOperations golden = load_golden_operations(family.file);
+    std::set<std::string> unused;
+    for (const auto& [name, cases] : golden.cases) unused.insert(name);
+    for (const Operation& operation : family.operations) {
+      CAPTURE(operation.name);
+      CHECK(checked.insert(operation.name).second);
+      for (const auto& [variant, f] : operation.variants) {
+        unused.erase(operation.name + (variant.empty() ? "" : "." + variant));
+      }
+      const Checks checks = check_operation(operation, golden);
+      for (const std::string& fault : checks.faults) FAIL_CHECK(fault);
+      for (int column = 0; column < kColumns; ++column) {
+        if (column == errors && no_errors.contains(operation.name)) continue;
+        if ((column == gradients || column == finite_differences) &&
+            no_gradients.contains(operation.name)) {
+          continue;
+        }
+        CAPTURE(kColumnNames[column]);
+        CHECK(checks.counts[column] > 0);
+      }
+    }
+    for (const std::string& name : unused) FAIL_CHECK(name << " has reference values, and no row");
+  }
+
+  const std::set<std::string> declared = declared_operations();
+  CHECK(declared.size() > 40);
+  for (const std::string& name : declared) {
+    if (!checked.contains(name)) FAIL_CHECK(name << " is declared in autograd/, and has no row");
+  }
+  for (const std::string& name : checked) {
+    if (!declared.contains(name)) FAIL_CHECK(name << " has a row, and is not declared");
+  }
+}
+
+}  // namespace
+}  // namespace capstan::testing

@@ -1,0 +1,73 @@
+#include "models/metrics.h"
+
+#include <doctest/doctest.h>
+
+#include "core/error.h"
+#include "models/plot.h"
+#include "tests/testing/files.h"
+
+using namespace capstan;
+using namespace capstan::models;
+using capstan::testing::read_file;
+using capstan::testing::TemporaryFolder;
+using capstan::testing::write_file;
+
+TEST_CASE("metrics are JSON lines") {
+  const TemporaryFolder folder;
+  Metrics metrics(folder.file("m.jsonl"), 0);
+  metrics.add(StepRecord{1, 1, 2.5, 0.125, 100});
+  metrics.add(StepRecord{2, 1, 2.25, 0.25, 200, 3.5});
+  metrics.add(EvaluationRecord{2, 1, 0.75, 1.5});
+  CHECK(read_file(folder.file("m.jsonl")) ==
+        "{\"step\":1,\"epoch\":1,\"loss\":2.5,\"rate\":0.125,\"samples_per_second\":100.0}\n"
+        "{\"step\":2,\"epoch\":1,\"loss\":2.25,\"rate\":0.25,\"samples_per_second\":200.0,"
+        "\"gradient_norm\":3.5}\n"
+        "{\"step\":2,\"epoch\":1,\"test_accuracy\":0.75,\"test_loss\":1.5}\n");
+}
+
+TEST_CASE("a resumed run keeps what lies before it, and no line is double") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("m.jsonl");
+  {
+    Metrics metrics(path, 0);
+    for (int64_t step = 1; step <= 4; ++step) metrics.add(StepRecord{step, 1, 2, 0.1, 100, 0.5});
+    metrics.add(EvaluationRecord{4, 1, 0.75, 1.5});
+    metrics.add(StepRecord{5, 2, 2, 0.1, 100});
+  }
+  const std::string whole = read_file(path);
+  write_file(path, whole + "{\"step\":6,\"epo");  // cut short by a crash
+  {
+    const Metrics metrics(path, 4);
+    CHECK(metrics.steps().size() == 4);
+    CHECK(metrics.steps()[3].gradient_norm == 0.5);
+    REQUIRE(metrics.evaluations().size() == 1);
+    CHECK(metrics.evaluations()[0].test_accuracy == 0.75);
+  }
+  CHECK(read_file(path) == whole.substr(0, whole.find("{\"step\":5")));
+  const Metrics fresh(path, 0);
+  CHECK(read_file(path) == "");
+}
+
+TEST_CASE("a file that cannot be written is an error") {
+  const TemporaryFolder folder;
+  CHECK_THROWS_AS(Metrics(folder.file("none/m.jsonl"), 0), IoError);
+  CHECK_THROWS_AS(Metrics(folder.path(), 0), IoError);
+}
+
+TEST_CASE("a plot shows whatever there is") {
+  const TemporaryFolder folder;
+  Metrics metrics;
+  write_plot(folder.file("p.svg"), metrics, "empty");
+  for (int64_t step = 1; step <= 2500; ++step) {
+    metrics.add(StepRecord{step, 1, 3.0 / static_cast<double>(step), 0.1, 100});
+  }
+  metrics.add(EvaluationRecord{2500, 1, 0.9, 0.3});
+  write_plot(folder.file("p.svg"), metrics, "a < b & c");
+  const std::string svg = read_file(folder.file("p.svg"));
+  CHECK(svg.find("a &lt; b &amp; c") != std::string::npos);
+  CHECK(svg.find("test accuracy, %") != std::string::npos);
+  CHECK(svg.find("nan") == std::string::npos);
+  CHECK(svg.ends_with("</svg>\n"));
+  CHECK(svg.size() < 60'000);  // however many steps
+  CHECK_THROWS_AS(write_plot(folder.file("none/p.svg"), metrics, ""), IoError);
+}

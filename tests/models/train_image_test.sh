@@ -1,0 +1,126 @@
+#!/bin/bash
+# train_image_test.sh MPIRUN PROGRAM: what the program prints and writes, and what it says to bad input, alone and
+# on two ranks: one line on standard error, a non-zero exit, no hang, and nothing left half-written.
+set -u
+mpirun=$1 program=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+fail() {
+  echo "$1"
+  failed=1
+}
+
+# The quick data set: 300 and 90 images in the format of MNIST; labels of `bad` go beyond 9.
+python3 - "$work" <<'PYTHON'
+import gzip, os, random, struct, sys
+random.seed(1)
+def images(n): return struct.pack('>IIII', 0x803, n, 28, 28) + random.randbytes(n * 784)
+def labels(n, classes=10): return struct.pack('>II', 0x801, n) + bytes(i % classes for i in range(n))
+for name, classes in ('data', 10), ('bad', 11):
+    folder = os.path.join(sys.argv[1], name)
+    os.makedirs(folder)
+    for prefix, n in ('train', 300), ('t10k', 90):
+        open(f'{folder}/{prefix}-images-idx3-ubyte', 'wb').write(images(n))
+        with gzip.open(f'{folder}/{prefix}-labels-idx1-ubyte.gz', 'wb') as file:
+            file.write(labels(n, classes))
+PYTHON
+data=$work/data
+cp -r "$data" "$work/cut"
+gzip "$work/cut/train-images-idx3-ubyte"
+truncate -s 100000 "$work/cut/train-images-idx3-ubyte.gz"
+cp -r "$data" "$work/short"
+truncate -s 100000 "$work/short/train-images-idx3-ubyte"
+
+# run RANKS OPTIONS...: standard output to $work/out, standard error to $work/err.
+run() {
+  local ranks=$1
+  shift
+  if [ "$ranks" = 1 ]; then
+    timeout 60 "$program" --threads 1 "$@" >"$work/out" 2>"$work/err"
+  else
+    timeout 60 "$mpirun" -np "$ranks" "$program" --threads 1 "$@" >"$work/out" 2>"$work/err"
+  fi
+}
+
+# A run that ends well.
+for ranks in 1 2; do
+  rm -rf "$work/run"
+  run $ranks --model mlp --data "$data" --epochs 2 --global-batch 32 --dropout 0.2 \
+    --checkpoint "$work/run" --metrics "$work/run/metrics.jsonl" --plot "$work/run/loss.svg" ||
+    fail "a good run on $ranks ranks failed: $(cat "$work/err")"
+  tail -n 2 "$work/out" | head -n 1 | grep -q -E '^test accuracy [0-9.]+ %$' || fail "no test accuracy: $(cat "$work/out")"
+  tail -n 1 "$work/out" | grep -q -E '^weights sha256 [0-9a-f]{64}$' || fail "no sha256: $(cat "$work/out")"
+  [ "$(grep -c samples/s "$work/out")" = 1 ] || fail "not one rank printed: $(cat "$work/out")"
+  python3 - "$work/run/metrics.jsonl" <<'PYTHON' || fail "metrics on $ranks ranks"
+import json, sys
+lines = [json.loads(line) for line in open(sys.argv[1])]
+steps = [line for line in lines if 'loss' in line]
+assert [line['step'] for line in steps] == list(range(1, 21)), steps
+assert all({'step', 'epoch', 'loss', 'rate', 'samples_per_second'} <= line.keys() for line in steps)
+assert [(line['step'], line['epoch']) for line in lines if 'test_accuracy' in line] == [(10, 1), (20, 2)], lines
+PYTHON
+  grep -q '</svg>' "$work/run/loss.svg" || fail "no plot"
+  cat "$work/out" >"$work/out$ranks"
+done
+
+# The same run, stopped in the middle of an epoch and continued, ends with the same weights.
+options="--model mlp --data $data --global-batch 32 --epochs 2 --dropout 0.2 --checkpoint $work/two"
+run 2 $options --steps 7 && run 2 $options --resume || fail "a resumed run failed: $(cat "$work/err")"
+[ "$(tail -n 2 "$work/out")" = "$(tail -n 2 "$work/out2")" ] || fail "a resumed run ended otherwise"
+ls "$work/two" | tr '\n' ' ' | grep -q -x 'a b latest.json ' || fail "more in the checkpoint than two slots"
+
+# A signal: the step is finished, the checkpoint saved, the exit status not zero.
+timeout -s TERM 5 "$program" --model mlp --data "$data" --steps 1000000 --threads 1 --checkpoint "$work/signal" \
+  >"$work/out" 2>"$work/err"
+[ $? != 0 ] || fail "a stopped run ended with status 0"
+grep -q 'stopped by a signal' "$work/out" || fail "a stopped run said nothing: $(cat "$work/out" "$work/err")"
+[ -f "$work/signal/latest.json" ] || fail "a stopped run saved nothing"
+
+# refuse TEXT OPTIONS...: the options are refused with one line that holds TEXT, alone and on two ranks.
+refuse() {
+  local text=$1 ranks status
+  shift
+  for ranks in 1 2; do
+    run $ranks --data "$data" --model mlp --steps 3 "$@"
+    status=$?
+    if [ $status = 0 ] || [ $status = 124 ]; then fail "$* on $ranks ranks ended with status $status"; fi
+    if [ "$(grep -c '^train_image: ' "$work/err")" != 1 ] || ! grep '^train_image: ' "$work/err" | grep -q -F -e "$text"; then
+      fail "$* on $ranks ranks: expected one line with '$text', got: $(cat "$work/err")"
+    fi
+    grep -q 'weights sha256' "$work/out" && fail "$* on $ranks ranks went on"
+  done
+}
+
+refuse "nowhere" --data "$work/nowhere"
+refuse "train-images-idx3-ubyte.gz" --data "$work/cut"
+refuse "train-images-idx3-ubyte" --data "$work/short"
+refuse "labels must be in [0, 10), label 10 is 10" --data "$work/bad"
+refuse "--rate must be above 0, got -1" --rate -1
+refuse "--colour" --colour red
+refuse "there is no checkpoint in $work/none" --checkpoint "$work/none" --resume
+refuse "its model is mlp, this run's is lenet" --checkpoint "$work/run" --resume --model lenet
+refuse "its optimizer is sgd, this run's is adamw" --checkpoint "$work/run" --resume --optimizer adamw
+[ ! -e "$work/none" ] || fail "a refused run left files"
+
+cp -r "$work/run" "$work/broken"
+for file in "$work"/broken/[ab]/model.safetensors; do truncate -s 1000 "$file"; done
+refuse "model.safetensors is damaged" --checkpoint "$work/broken" --resume
+cmp -s "$work/run/latest.json" "$work/broken/latest.json" || fail "a refused run changed the checkpoint"
+
+# Ranks that were given different options.
+cat >"$work/differ" <<SCRIPT
+#!/bin/sh
+[ "\$OMPI_COMM_WORLD_RANK" = 0 ] && rate=0.1 || rate=0.2
+exec "$(realpath "$program")" --rate \$rate "\$@"
+SCRIPT
+chmod +x "$work/differ"
+timeout 60 "$mpirun" -np 2 "$work/differ" --data "$data" --steps 3 --checkpoint "$work/none" >"$work/out" 2>"$work/err"
+status=$?
+if [ $status = 0 ] || [ $status = 124 ]; then fail "ranks with different options ended with status $status"; fi
+grep '^train_image: ' "$work/err" | grep -q 'options must be the same on all ranks: rank 0 has .*0.1.*, rank 1 has .*0.2' ||
+  fail "ranks with different options said: $(cat "$work/err")"
+[ ! -e "$work/none" ] || fail "ranks with different options left files"
+
+exit $failed

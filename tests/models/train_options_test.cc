@@ -1,0 +1,137 @@
+// Tests what the command line may say, and that everything impossible is refused in one line.
+#include "models/train_options.h"
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "core/error.h"
+
+using namespace capstan;
+using namespace capstan::models;
+
+namespace {
+
+CommandLine parse(std::vector<const char*> words) {
+  words.insert(words.begin(), "train_image");
+  return parse_command_line(static_cast<int>(words.size()), words.data());
+}
+
+void refuse(const std::vector<const char*>& words, const std::string& text) {
+  std::string message = "nothing was thrown";
+  try {
+    parse(words);
+  } catch (const ValueError& error) {
+    message = error.what();
+  }
+  CHECK_MESSAGE(message.find(text) != std::string::npos, message);
+  CHECK_MESSAGE(std::count(message.begin(), message.end(), '\n') == 0, message);
+}
+
+}  // namespace
+
+TEST_CASE("every option arrives") {
+  const TrainOptions o =
+      parse({"--model",      "mlp",    "--data",         "d",   "--dropout",     "0.25",
+             "--seed",       "7",      "--epochs",       "3",   "--steps",       "11",
+             "--batch",      "16",     "--accumulate",   "2",   "--rate",        "0.5",
+             "--warmup",     "9",      "--weight-decay", "0.1", "--momentum",    "0.8",
+             "--clip",       "2",      "--threads",      "3",   "--bucket-mb",   "1.5",
+             "--checkpoint", "c",      "--save-every",   "4",   "--metrics",     "m",
+             "--plot",       "p",      "--progress",     "bar", "--no-nesterov", "--scale-rate",
+             "--resume",     "--quiet"})
+          .options;
+  CHECK(o.model == "mlp");
+  CHECK(o.data == "d");
+  CHECK(o.dropout == 0.25);
+  CHECK(o.seed == 7);
+  CHECK(o.epochs == 3);
+  CHECK(o.steps == 11);
+  CHECK(o.batch == 16);
+  CHECK(o.accumulate == 2);
+  CHECK(o.rate == 0.5);
+  CHECK(o.warmup == 9);
+  CHECK(o.weight_decay == 0.1);
+  CHECK(o.momentum == 0.8);
+  CHECK(o.clip == 2);
+  CHECK(o.threads == 3);
+  CHECK(o.bucket_mb == 1.5);
+  CHECK(o.checkpoint == "c");
+  CHECK(o.save_every == 4);
+  CHECK(o.metrics == "m");
+  CHECK(o.plot == "p");
+  CHECK(o.progress == "bar");
+  CHECK_FALSE(o.nesterov);
+  CHECK(o.scale_rate);
+  CHECK(o.resume);
+  CHECK(o.quiet);
+}
+
+TEST_CASE("what is left open follows from the rest") {
+  const TrainOptions sgd = parse({"--batch", "16", "--accumulate", "2"}).options;
+  CHECK(sgd.samples_per_step(3) == 96);
+  CHECK(sgd.peak_rate(3) == 0.02);
+  CHECK(sgd.decay() == 5e-4);
+  CHECK(sgd.nesterov);
+  const TrainOptions adamw =
+      parse({"--optimizer", "adamw", "--scale-rate", "--global-batch", "50"}).options;
+  CHECK(adamw.samples_per_step(3) == 50);
+  CHECK(adamw.peak_rate(3) == doctest::Approx(0.003));
+  CHECK(adamw.decay() == 1e-2);
+  CHECK_FALSE(parse({"--momentum", "0"}).options.nesterov);
+}
+
+TEST_CASE("ranks compare the options that were given, but not what may differ between machines") {
+  CHECK(parse({}).shared == "");
+  CHECK(parse({"--data", "d", "--threads", "2"}).shared == "");
+  CHECK(parse({"--rate", "0.5", "--quiet"}).shared != parse({"--rate", "0.25", "--quiet"}).shared);
+}
+
+TEST_CASE("--help names every option") {
+  const std::string help = parse({"--help"}).help;
+  for (const char* option :
+       {"--model", "--data", "--epochs", "--steps", "--batch", "--global-batch", "--rate",
+        "--scale-rate", "--warmup", "--optimizer", "--accumulate", "--dropout", "--seed",
+        "--threads", "--checkpoint", "--resume", "--metrics", "--quiet", "--plot"}) {
+    CHECK_MESSAGE(help.find(option) != std::string::npos, option);
+  }
+  CHECK(parse({}).help == "");
+}
+
+TEST_CASE("impossible options are refused") {
+  refuse({"--modle", "mlp"}, "--modle");
+  refuse({"mlp"}, "mlp");
+  refuse({"--rate"}, "--rate");
+  refuse({"--rate", "fast"}, "--rate");
+  refuse({"--batch", "1.5"}, "--batch");
+  refuse({"--seed", "-1"}, "--seed");
+  refuse({"--batch", "99999999999999999999"}, "--batch");
+  refuse({"--batch", "8", "--global-batch", "16"}, "excludes");
+  refuse({"--model", "resnet"}, "--model must be mlp or lenet, got resnet");
+  refuse({"--optimizer", "lion"}, "--optimizer must be sgd or adamw, got lion");
+  refuse({"--progress", "dots"}, "--progress must be");
+  for (const char* option : {"--epochs", "--steps", "--batch", "--global-batch", "--accumulate",
+                             "--threads", "--save-every"}) {
+    refuse({option, "0"}, std::string(option) + " must be in [1, ");
+    refuse({option, "-3"}, "got -3");
+    refuse({option, "9999999999"}, "got 9999999999");
+  }
+  for (const char* rate : {"0", "-1", "nan", "inf"}) {
+    refuse({"--rate", rate}, "--rate must be above 0");
+    refuse({"--clip", rate}, "--clip must be above 0");
+    refuse({"--bucket-mb", rate}, "--bucket-mb must be");
+  }
+  for (const char* p : {"1", "-0.1", "nan"}) {
+    refuse({"--dropout", p}, "--dropout must be in [0, 1)");
+    refuse({"--momentum", p}, "--momentum must be in [0, 1)");
+  }
+  refuse({"--weight-decay", "-1"}, "--weight-decay must be 0 or more");
+  refuse({"--weight-decay", "nan"}, "--weight-decay must be 0 or more");
+  refuse({"--warmup", "-1"}, "--warmup must be 0 or more");
+  refuse({"--momentum", "0", "--nesterov"}, "--momentum must be above 0 with --nesterov");
+  refuse({"--optimizer", "adamw", "--momentum", "0.5"}, "belong to --optimizer sgd");
+  refuse({"--global-batch", "10", "--accumulate", "4"}, "cannot be cut into");
+  refuse({"--resume"}, "--resume needs --checkpoint");
+  refuse({"--save-every", "5"}, "--save-every needs --checkpoint");
+}

@@ -1,0 +1,203 @@
+// Tests what a run of train() promises: one loss curve on any number of ranks, and resumes to the
+// bit.
+#include "models/train.h"
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <sstream>
+
+#include "distributed/comm/self.h"
+#include "distributed/comm/thread.h"
+#include "models/train_state.h"
+#include "tests/models/images.h"
+#include "tests/testing/files.h"
+
+using namespace capstan;
+using namespace capstan::models;
+using capstan::testing::Head;
+using capstan::testing::images;
+using capstan::testing::TemporaryFolder;
+
+namespace {
+
+// 520 samples: an epoch of 16 steps of 32 and one of 8, which 3 ranks cannot share evenly.
+const Head& training_set() {
+  static const Head set(images(), 520);
+  return set;
+}
+
+const Head& test_set() {
+  static const Head set(images(), 101);
+  return set;
+}
+
+TrainOptions small_run(int64_t steps) {
+  TrainOptions options;
+  options.global_batch = 32;
+  options.epochs = 8;
+  options.steps = steps;
+  options.progress = "none";
+  return options;
+}
+
+/// Trains on `ranks` threads and returns what rank 0 got, after a look at the others.
+TrainResult train_on(int ranks, const TrainOptions& options) {
+  std::vector<TrainResult> results(ranks);
+  distributed::run_ranks(ranks, [&](distributed::Communicator& communicator) {
+    std::ostringstream out;
+    results[communicator.rank()] = train(options, communicator, training_set(), test_set(), out);
+  });
+  for (const TrainResult& result : results) {
+    CHECK(result.weights_sha256 == results[0].weights_sha256);
+    CHECK(result.test->correct == results[0].test->correct);
+    CHECK(result.test->samples == 101);
+  }
+  return results[0];
+}
+
+/// The largest relative difference between two loss curves.
+double difference(const TrainResult& a, const TrainResult& b) {
+  REQUIRE(a.steps.size() == b.steps.size());
+  double largest = 0;
+  for (size_t i = 0; i < a.steps.size(); ++i) {
+    largest = std::max(largest, std::abs(a.steps[i].loss - b.steps[i].loss) / b.steps[i].loss);
+  }
+  return largest;
+}
+
+}  // namespace
+
+TEST_CASE("the loss curve of 100 steps is the same on 1, 2, 3 and 4 ranks, and with accumulation") {
+  for (const char* model : {"lenet", "mlp"}) {
+    TrainOptions options = small_run(100);
+    options.model = model;
+    const TrainResult alone = train_on(1, options);
+    REQUIRE(alone.steps.size() == 100);
+    CHECK(alone.steps.back().loss < 0.7 * alone.steps.front().loss);
+    for (const auto& [ranks, accumulate] : {std::pair(2, 1), {4, 1}, {3, 1}, {1, 4}, {2, 2}}) {
+      if (options.model == "mlp" && ranks == 3) continue;
+      CAPTURE(model);
+      CAPTURE(ranks);
+      CAPTURE(accumulate);
+      options.accumulate = accumulate;
+      CHECK(difference(train_on(ranks, options), alone) < 1e-5);
+    }
+  }
+}
+
+TEST_CASE("the batch of a rank, times ranks and accumulation, makes the global batch") {
+  TrainOptions options = small_run(3);
+  const TrainResult global = train_on(2, options);
+  options.global_batch = std::nullopt;
+  options.batch = 8;
+  options.accumulate = 2;
+  CHECK(difference(train_on(2, options), global) < 1e-5);
+}
+
+TEST_CASE("N + M steps are N steps, a save, a load and M steps, to the bit") {
+  for (const char* optimizer : {"sgd", "adamw"}) {
+    for (int ranks : {1, 3}) {
+      CAPTURE(optimizer);
+      CAPTURE(ranks);
+      const TemporaryFolder folder;
+      TrainOptions options = small_run(21);
+      options.optimizer = optimizer;
+      options.dropout = 0.3;
+      options.accumulate = 2;
+      options.clip = 1;
+      options.rate = 0.01;
+      options.bucket_mb = 0.1;
+      const TrainResult whole = train_on(ranks, options);
+
+      options.checkpoint = folder.path();
+      options.metrics = folder.file("metrics.jsonl");
+      options.steps = 6;  // in the middle of the first epoch
+      const TrainResult first = train_on(ranks, options);
+      options.resume = true;
+      options.steps = 19;  // and of the second
+      train_on(ranks, options);
+      options.steps = 21;
+      const TrainResult last = train_on(ranks, options);
+
+      CHECK(first.weights_sha256 != whole.weights_sha256);
+      CHECK(last.weights_sha256 == whole.weights_sha256);
+      CHECK(last.step == 21);
+      REQUIRE(last.steps.size() == 21);
+      for (size_t i = 0; i < 21; ++i) {
+        CHECK(last.steps[i].loss == whole.steps[i].loss);
+        CHECK(last.steps[i].rate == whole.steps[i].rate);
+        CHECK(last.steps[i].gradient_norm == whole.steps[i].gradient_norm);
+      }
+    }
+  }
+}
+
+TEST_CASE("a run goes on on another number of ranks") {
+  const TemporaryFolder folder;
+  TrainOptions options = small_run(30);
+  const TrainResult whole = train_on(1, options);
+  options.checkpoint = folder.path();
+  options.metrics = folder.file("metrics.jsonl");
+  options.steps = 10;
+  train_on(4, options);
+  options.resume = true;
+  options.steps = 30;
+  CHECK(difference(train_on(2, options), whole) < 1e-5);
+}
+
+TEST_CASE("a run that is resumed at its end evaluates again") {
+  const TemporaryFolder folder;
+  TrainOptions options = small_run(4);
+  options.checkpoint = folder.path();
+  const TrainResult first = train_on(2, options);
+  options.resume = true;
+  const TrainResult again = train_on(1, options);
+  CHECK(again.weights_sha256 == first.weights_sha256);
+  CHECK(again.test->correct == first.test->correct);
+  CHECK(again.steps.empty());
+}
+
+TEST_CASE("dropout, the seed and the scaling rule change the run") {
+  TrainOptions options = small_run(3);
+  const TrainResult plain = train_on(2, options);
+  options.dropout = 0.5;
+  CHECK(train_on(2, options).weights_sha256 != plain.weights_sha256);
+  options = small_run(3);
+  options.seed = 1;
+  CHECK(train_on(2, options).weights_sha256 != plain.weights_sha256);
+  options = small_run(3);
+  options.scale_rate = true;
+  CHECK(train_on(2, options).steps[2].rate == doctest::Approx(2 * plain.steps[2].rate));
+}
+
+TEST_CASE("what cannot be trained is refused on every rank") {
+  const auto refuse = [](const TrainOptions& options, const std::string& text) {
+    CAPTURE(text);
+    std::string message;
+    try {
+      train_on(2, options);
+    } catch (const Error& error) {
+      message = error.what();
+    }
+    CHECK_MESSAGE(message.find(text) != std::string::npos, message);
+  };
+  TrainOptions options = small_run(20);
+  options.rate = 1e6;
+  options.warmup = 0;
+  refuse(options, "is nan: try a lower --rate");
+  options = small_run(20);
+  options.epochs = 1;
+  options.warmup = 21;
+  refuse(options, "--warmup 21 is longer than the schedule of 20 steps");
+  options = small_run(20);
+  options.batch = 0;
+  refuse(options, "--batch must be in [1, 1000000], got 0");
+
+  const auto alone = distributed::make_self();
+  std::ostringstream out;
+  CHECK_THROWS_WITH_AS(train(small_run(1), *alone, Head(images(), 0), test_set(), out),
+                       "[train] the training set has no samples", ValueError);
+  CHECK_THROWS_WITH_AS(train(small_run(1), *alone, training_set(), Head(images(), 0), out),
+                       "[evaluate] the test set has no samples", ValueError);
+}
