@@ -1,6 +1,6 @@
-// How fast the convolution kernels are, next to a plain Eigen product of the same size on ready-made
-// columns: the price of im2col, of thin layers and of NCHW. The layers of Caffe's LeNet at batch 64
-// and a layer of ResNet-18 for CIFAR.
+// How fast the convolution kernels are, next to a plain Eigen product of the same size on
+// ready-made columns: the price of im2col, of thin layers and of NCHW. The layers of Caffe's LeNet
+// at batch 64 and a layer of ResNet-18 for CIFAR.
 //
 //   benchmarks/conv2d [threads]
 #include <fmt/format.h>

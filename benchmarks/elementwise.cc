@@ -1,5 +1,5 @@
-// The element-wise, reducing and random kernels in nanoseconds an element, next to plain Eigen where
-// it has the same: what a tensor library adds to the arithmetic.
+// The element-wise, reducing and random kernels in nanoseconds an element, next to plain Eigen
+// where it has the same: what a tensor library adds to the arithmetic.
 //
 //   benchmarks/elementwise [threads]
 #include <fmt/format.h>
@@ -43,22 +43,33 @@ int main(int argc, char** argv) {
     Array z(n);
     const auto unary = [&](Unary op) { return [&, op] { cpu.unary(op, a, out); }; };
     const auto binary = [&](Binary op) { return [&, op] { cpu.binary(op, a, b, out); }; };
-    compare("add", n, [&] { z = x + y; }, binary(Binary::add));
-    compare("multiply", n, [&] { z = x * y; }, binary(Binary::multiply));
-    compare("relu", n, [&] { z = x.max(0.f); }, unary(Unary::relu));
-    compare("sqrt", n, [&] { z = x.sqrt(); }, unary(Unary::sqrt));
-    compare("exp", n, [&] { z = x.exp(); }, unary(Unary::exp));
-    compare("log", n, [&] { z = x.log(); }, unary(Unary::log));
-    compare("tanh", n, [&] { z = x.tanh(); }, unary(Unary::tanh));
-    compare("sigmoid", n, [&] { z = x.logistic(); }, unary(Unary::sigmoid));
+    compare(
+        "add", n, [&] { z = x + y; }, binary(Binary::add));
+    compare(
+        "multiply", n, [&] { z = x * y; }, binary(Binary::multiply));
+    compare(
+        "relu", n, [&] { z = x.max(0.f); }, unary(Unary::relu));
+    compare(
+        "sqrt", n, [&] { z = x.sqrt(); }, unary(Unary::sqrt));
+    compare(
+        "exp", n, [&] { z = x.exp(); }, unary(Unary::exp));
+    compare(
+        "log", n, [&] { z = x.log(); }, unary(Unary::log));
+    compare(
+        "tanh", n, [&] { z = x.tanh(); }, unary(Unary::tanh));
+    compare(
+        "sigmoid", n, [&] { z = x.logistic(); }, unary(Unary::sigmoid));
     const Tensor total = empty({1});
     volatile float sum = 0;
-    compare("sum", n, [&] { sum = x.sum(); }, [&] { cpu.reduce(Reduction::sum, a, total); });
-    compare("max", n, [&] { sum = x.maxCoeff(); }, [&] { cpu.reduce(Reduction::max, a, total); });
+    compare(
+        "sum", n, [&] { sum = x.sum(); }, [&] { cpu.reduce(Reduction::sum, a, total); });
+    compare(
+        "max", n, [&] { sum = x.maxCoeff(); }, [&] { cpu.reduce(Reduction::max, a, total); });
   }
 
   constexpr int64_t kRows = 128, kColumns = 512, kSize = kRows * kColumns;
-  const Tensor table = randn({kRows, kColumns}), row = randn({1, kColumns}), out = empty_like(table);
+  const Tensor table = randn({kRows, kColumns}), row = randn({1, kColumns}),
+               out = empty_like(table);
   const Tensor column_sums = empty({1, kColumns}), row_sums = empty({kRows, 1});
   const Matrix x = Matrix::Random(kRows, kColumns);
   const Eigen::Array<float, 1, Eigen::Dynamic> bias = x.row(0);
@@ -66,15 +77,19 @@ int main(int argc, char** argv) {
   Eigen::Array<float, 1, Eigen::Dynamic> over_rows(kColumns);
   Array over_columns(kRows);
   const Tensor repeated = view_of(row, row.layout().expanded(table.shape()));
-  compare("add a row", kSize, [&] { z = x.rowwise() + bias; },
-          [&] { cpu.binary(Binary::add, table, repeated, out); });
-  compare("sum over rows", kSize, [&] { over_rows = x.colwise().sum(); },
-          [&] { cpu.reduce(Reduction::sum, table, column_sums); });
-  compare("sum over columns", kSize, [&] { over_columns = x.rowwise().sum(); },
-          [&] { cpu.reduce(Reduction::sum, table, row_sums); });
+  compare(
+      "add a row", kSize, [&] { z = x.rowwise() + bias; },
+      [&] { cpu.binary(Binary::add, table, repeated, out); });
+  compare(
+      "sum over rows", kSize, [&] { over_rows = x.colwise().sum(); },
+      [&] { cpu.reduce(Reduction::sum, table, column_sums); });
+  compare(
+      "sum over columns", kSize, [&] { over_columns = x.rowwise().sum(); },
+      [&] { cpu.reduce(Reduction::sum, table, row_sums); });
   const Tensor turned = view_of(out, Layout{{kColumns, kRows}, {kRows, 1}, 0});
-  compare("transposing copy", kSize, [&] { z.resize(kColumns, kRows), z = x.transpose(); },
-          [&] { cpu.copy(view_of(table, table.layout().transposed(0, 1)), turned); });
+  compare(
+      "transposing copy", kSize, [&] { z.resize(kColumns, kRows), z = x.transpose(); },
+      [&] { cpu.copy(view_of(table, table.layout().transposed(0, 1)), turned); });
 
   const Tensor planes = randn({64, 20, 24, 24}), channel_sums = empty({1, 20, 1, 1});
   report("sum for 20 channels", planes.numel(),

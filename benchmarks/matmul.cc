@@ -48,9 +48,10 @@ void measure(int64_t m, int64_t k, int64_t n, Order order_a, Order order_b) {
     });
   });
   const double gflop = 2e-9 * m * k * n;
-  fmt::print("{:>5} x {:>5} x {:>5} {}{} {:>9.3f} ms {:>7.1f} GFLOP/s   Eigen {:>7.1f}   ratio {:.3f}\n",
-             m, k, n, order_a == Order::rows ? 'N' : 'T', order_b == Order::rows ? 'N' : 'T',
-             ours * 1e3, gflop / ours, gflop / eigen, eigen / ours);
+  fmt::print(
+      "{:>5} x {:>5} x {:>5} {}{} {:>9.3f} ms {:>7.1f} GFLOP/s   Eigen {:>7.1f}   ratio {:.3f}\n",
+      m, k, n, order_a == Order::rows ? 'N' : 'T', order_b == Order::rows ? 'N' : 'T', ours * 1e3,
+      gflop / ours, gflop / eigen, eigen / ours);
 }
 
 }  // namespace

@@ -37,7 +37,8 @@ class Allocator {
   virtual void release_cache() = 0;
 };
 
-/// The allocator of a device. It lives as long as the process.
+/// The allocator of a device. It lives as long as the process. Throws DeviceError for a device that
+/// does not exist (cpu:64 and above) or was not built in.
 Allocator& allocator(Device device);
 
 /// Shorthand for allocator(device).stats().

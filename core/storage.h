@@ -30,7 +30,11 @@ class Storage : public RefCounted {
 
   /// Counts writes. The tape compares it to tell whether a saved value was changed in place.
   int64_t version() const { return version_.load(std::memory_order_relaxed); }
-  void bump_version() { version_.fetch_add(1, std::memory_order_relaxed); }
+  void bump_version() {
+    // Not one atomic step, which would cost more than a small kernel: if two writers meet, the
+    // version rises by one instead of two, and still differs from a saved one.
+    version_.store(version() + 1, std::memory_order_relaxed);
+  }
 
  private:
   void* data_ = nullptr;

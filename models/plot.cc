@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "core/atomic_file.h"
-#include "models/smooth.h"
 
 namespace capstan::models {
 namespace {
@@ -39,7 +38,7 @@ struct Axis {
     const double step = tick(count);
     std::vector<double> values;
     for (double i = std::ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) {
-      values.push_back(i * step);
+      values.push_back(i * step + 0.0);  // + 0.0 makes a -0 a 0
     }
     return values;
   }
@@ -141,6 +140,19 @@ std::vector<Point> thinned(const std::vector<StepRecord>& steps, size_t most) {
   return points;
 }
 
+/// Each value becomes the mean of `reach` values before it, itself, and as many after it.
+std::vector<Point> smoothed(const std::vector<Point>& points, int64_t reach) {
+  std::vector<Point> out = points;
+  const int64_t count = std::ssize(points);
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t near = std::min({reach, i, count - 1 - i});  // as many on both sides: no lag
+    double sum = 0;
+    for (int64_t k = i - near; k <= i + near; ++k) sum += points[k].y;
+    out[i].y = sum / static_cast<double>(2 * near + 1);
+  }
+  return out;
+}
+
 }  // namespace
 
 void write_plot(const std::string& path, const Metrics& metrics, const std::string& title) {
@@ -158,12 +170,11 @@ void write_plot(const std::string& path, const Metrics& metrics, const std::stri
   const Axis loss = Axis{0, highest_loss > 0 ? highest_loss : 1, kBottom, kTop}.rounded(5);
   const Axis accuracy = Axis{std::min(lowest_accuracy, 95.0), 100, kBottom, kTop}.rounded(5);
 
-  std::vector<Point> raw, smooth, tested;
-  Smooth average(std::max<int64_t>(1, std::ssize(losses) / 30));
-  for (const Point& p : losses) {
-    raw.push_back({x(p.x), loss(p.y)});
-    smooth.push_back({x(p.x), loss(average.add(p.y))});
-  }
+  const auto placed = [&](std::vector<Point> points) {
+    for (Point& p : points) p = {x(p.x), loss(p.y)};
+    return points;
+  };
+  std::vector<Point> tested;
   for (const EvaluationRecord& e : metrics.evaluations()) {
     tested.push_back({x(static_cast<double>(e.step)), accuracy(100 * e.test_accuracy)});
   }
@@ -176,7 +187,8 @@ void write_plot(const std::string& path, const Metrics& metrics, const std::stri
         kWidth, kHeight);
     out << text(kLeft, 34, "start", escaped(title), " font-size=\"17\" font-weight=\"bold\"");
     out << legend() << frame(x, loss, accuracy);
-    out << polyline(raw, kLossColor, 1, 0.25) << polyline(smooth, kLossColor, 2)
+    out << polyline(placed(losses), kLossColor, 1, 0.25)
+        << polyline(placed(smoothed(losses, std::ssize(losses) / 50)), kLossColor, 2)
         << polyline(tested, kAccuracyColor, 2);
     for (const Point& p : tested) {
       out << fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\"/>\n", p.x, p.y,

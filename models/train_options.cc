@@ -22,7 +22,9 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
 
   app.add_option("--model", o.model, "mlp or lenet")->group("Model");
   app.add_option("--dropout", o.dropout, "Probability of dropping an activation")->group("Model");
-  app.add_option("--seed", o.seed, "Of weights, order of samples and dropout")->group("Model");
+  app.add_option("--seed", o.seed, "Of weights, order of samples and dropout")
+      ->group("Model")
+      ->check(CLI::NonNegativeNumber);
   // A machine may keep its copy of the data elsewhere, and have more or fewer cores.
   app.add_option("--data", o.data, "Folder of the four IDX files, plain or gzip")
       ->group("Data")

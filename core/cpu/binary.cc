@@ -1,3 +1,4 @@
+// Two-input element-wise functions: formulas.h in the loop of loop.h.
 #include "core/cpu/cpu_backend.h"
 #include "core/cpu/loop.h"
 #include "core/formulas.h"
@@ -10,11 +11,10 @@ void run(const Tensor& a, const Tensor& b, const Tensor& out, F f) {
   const T* x = a.data<T>();
   const T* y = b.data<T>();
   T* z = out.mutable_data<T>();
-  cpu::for_each_row<3>({&out.layout(), &a.layout(), &b.layout()},
-                       [&](int64_t n, auto at, auto step) {
-                         cpu::map_row(n, x + at[1], step[1], y + at[2], step[2], z + at[0], step[0],
-                                      f);
-                       });
+  cpu::for_each_row<3>(
+      {&out.layout(), &a.layout(), &b.layout()}, [&](int64_t n, auto at, auto step) {
+        cpu::map_row(n, x + at[1], step[1], y + at[2], step[2], z + at[0], step[0], f);
+      });
 }
 
 }  // namespace

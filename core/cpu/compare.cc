@@ -1,3 +1,4 @@
+// Comparisons, and the choice between two tensors by a condition.
 #include "core/cpu/cpu_backend.h"
 #include "core/cpu/loop.h"
 #include "core/formulas.h"
@@ -10,11 +11,10 @@ void CpuBackend::compare(Compare op, const Tensor& a, const Tensor& b, const Ten
     visit_dtype(a.dtype(), [&]<class T>() {
       const T* x = a.data<T>();
       const T* y = b.data<T>();
-      cpu::for_each_row<3>({&out.layout(), &a.layout(), &b.layout()},
-                           [&](int64_t n, auto at, auto step) {
-                             cpu::map_row(n, x + at[1], step[1], y + at[2], step[2], z + at[0],
-                                          step[0], f);
-                           });
+      cpu::for_each_row<3>(
+          {&out.layout(), &a.layout(), &b.layout()}, [&](int64_t n, auto at, auto step) {
+            cpu::map_row(n, x + at[1], step[1], y + at[2], step[2], z + at[0], step[0], f);
+          });
     });
   });
 }

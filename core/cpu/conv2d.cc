@@ -1,8 +1,8 @@
 // Convolution as matrix products (Chellapilla, Puri, Simard: "High performance convolutional neural
 // networks for document processing", 2006).
 //
-// im2col writes the input that each output pixel sees as one column. With `patch` = channels * kernel
-// height * kernel width and `pixels` = output height * width:
+// im2col writes the input that each output pixel sees as one column. With `patch` = channels *
+// kernel height * kernel width and `pixels` = output height * width:
 //   out     [outputs, pixels] = weight [outputs, patch] columns [patch, pixels]
 //   d weight                 += d out columns^T
 //   d columns                 = weight^T d out, which col2im adds up in d x
@@ -67,7 +67,8 @@ struct Geometry {
   }
 };
 
-/// One image [channels, height, width] to `pixels` columns of a matrix whose rows are `pitch` apart.
+/// One image [channels, height, width] to `pixels` columns of a matrix whose rows are `pitch`
+/// apart.
 template <class T>
 void im2col(const Geometry& g, const T* image, T* columns, int64_t pitch) {
   const auto [stride_y, stride_x] = g.window.stride;
@@ -77,9 +78,9 @@ void im2col(const Geometry& g, const T* image, T* columns, int64_t pitch) {
     const auto [left, right] = g.valid(1, j);
     std::fill_n(to, top * g.out_width, T{0});
     for (int64_t y = top; y < bottom; ++y) {
-      const T* const from =
-          image + (c * g.height + y * stride_y + i - g.window.padding[0]) * g.width + j -
-          g.window.padding[1];
+      const T* const from = image +
+                            (c * g.height + y * stride_y + i - g.window.padding[0]) * g.width + j -
+                            g.window.padding[1];
       T* const line = to + y * g.out_width;
       std::fill(line, line + left, T{0});
       cpu::map_row(right - left, from + left * stride_x, stride_x, line + left, 1,

@@ -16,8 +16,7 @@ class CpuBackend final : public Backend {
   void unary(Unary op, const Tensor& in, const Tensor& out) override;
   void binary(Binary op, const Tensor& a, const Tensor& b, const Tensor& out) override;
   void compare(Compare op, const Tensor& a, const Tensor& b, const Tensor& out) override;
-  void where(const Tensor& condition, const Tensor& a, const Tensor& b,
-             const Tensor& out) override;
+  void where(const Tensor& condition, const Tensor& a, const Tensor& b, const Tensor& out) override;
 
   // reduce.cc
   void reduce(Reduction op, const Tensor& in, const Tensor& out) override;
@@ -54,8 +53,7 @@ class CpuBackend final : public Backend {
   void max_pool2d_grad(const Tensor& grad, const Tensor& chosen, const Tensor& x_grad) override;
 
   // random.cc
-  void uniform(uint64_t seed, uint64_t offset, double low, double high,
-               const Tensor& out) override;
+  void uniform(uint64_t seed, uint64_t offset, double low, double high, const Tensor& out) override;
   void normal(uint64_t seed, uint64_t offset, double mean, double deviation,
               const Tensor& out) override;
   void dropout(uint64_t seed, uint64_t offset, double p, const Tensor& in,

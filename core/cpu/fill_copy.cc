@@ -1,3 +1,4 @@
+// Constants, and copies between any two layouts and dtypes.
 #include <cstring>
 
 #include "core/cpu/cpu_backend.h"

@@ -83,7 +83,8 @@ struct Nest {
   }
 };
 
-/// The nest of operands of one shape; operand 0 is the output, whose smallest stride goes innermost.
+/// The nest of operands of one shape; operand 0 is the output, whose smallest stride goes
+/// innermost.
 template <int N>
 Nest<N> make_nest(const std::array<const Layout*, N>& operands) {
   const Shape& shape = operands[0]->shape;

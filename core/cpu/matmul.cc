@@ -1,9 +1,9 @@
 // Matrix products by Eigen, one single-threaded call a thread.
 //
 // The rows are cut at multiples of kUnit, and no part is smaller. Eigen then computes each element
-// exactly as in one undivided call: it adds up along k in an order that depends on k alone, for rows
-// in groups of 4 and a remainder. So here the cut may depend on the number of threads although the
-// result must not; the tests hold Eigen to it.
+// exactly as in one undivided call: it adds up along k in an order that depends on k alone, for
+// rows in groups of 4 and a remainder. So here the cut may depend on the number of threads although
+// the result must not; the tests hold Eigen to it.
 #include "core/cpu/cpu_backend.h"
 #include "core/cpu/product.h"
 #include "core/threads.h"

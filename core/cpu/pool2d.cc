@@ -1,3 +1,4 @@
+// Maximum pooling, which remembers the winners, and its gradient, which goes to them.
 #include <limits>
 
 #include "core/cpu/cpu_backend.h"
@@ -6,34 +7,36 @@
 namespace capstan {
 namespace {
 
-/// `value` and its place against a rival's: the greater wins, or the first NaN.
+/// Puts `rival` in the place of `value` if it is greater, or the first NaN. Written without `&&`,
+/// whose branches nobody could foretell and which would keep the compiler from using vectors.
 template <class T>
-struct Candidate {
-  T value;
-  int32_t place;
+void contend(T rival, int32_t rival_place, T& value, int32_t& place) {
+  int32_t wins = rival <= value ? 0 : 1;
+  wins = value == value ? wins : 0;
+  value = wins ? rival : value;
+  place = wins ? rival_place : place;
+}
 
-  Candidate against(Candidate rival) const {
-    const bool loses = !(rival.value <= value) & (value == value);
-    return {loses ? rival.value : value, loses ? rival.place : place};
-  }
-};
-
-/// One plane with the window of nearly every network: 2 by 2, stride 2, no padding. Without a
-/// branch on the values, which nobody could foretell.
+/// One plane with the window of nearly every network: 2 by 2, stride 2, no padding.
 template <class T>
 void pool_pairs(const T* plane, int64_t width, int64_t out_height, int64_t out_width, T* best,
                 int32_t* chosen) {
+  const auto below = static_cast<int32_t>(width);
   for (int64_t y = 0; y < out_height; ++y) {
-    const auto corner = static_cast<int32_t>(2 * y * width), below = static_cast<int32_t>(width);
-    const T* const upper = plane + corner;
-    const T* const lower = upper + width;
-#pragma GCC ivdep
-    for (int32_t x = 0; x < static_cast<int32_t>(out_width); ++x) {
-      const Candidate<T> top_left{upper[2 * x], 0}, top_right{upper[2 * x + 1], 1};
-      const Candidate<T> low_left{lower[2 * x], below}, low_right{lower[2 * x + 1], below + 1};
-      const auto winner = top_left.against(top_right).against(low_left).against(low_right);
-      best[y * out_width + x] = winner.value;
-      chosen[y * out_width + x] = corner + 2 * x + winner.place;
+    const T* const __restrict upper = plane + 2 * y * width;
+    const T* const __restrict lower = upper + width;
+    T* const __restrict values = best + y * out_width;
+    int32_t* const __restrict places = chosen + y * out_width;
+    const auto corner = static_cast<int32_t>(2 * y * width);
+    for (int64_t x = 0; x < out_width; ++x) {
+      T value = upper[2 * x];
+      int32_t place = 0;
+      const T rivals[] = {upper[2 * x + 1], lower[2 * x], lower[2 * x + 1]};
+      contend(rivals[0], 1, value, place);
+      contend(rivals[1], below, value, place);
+      contend(rivals[2], below + 1, value, place);
+      values[x] = value;
+      places[x] = corner + 2 * static_cast<int32_t>(x) + place;
     }
   }
 }
@@ -49,15 +52,15 @@ void pool_window(const T* plane, int64_t height, int64_t width, const Window2d& 
       const int64_t first_x = x * w.stride[1] - w.padding[1];
       const int64_t left = std::max<int64_t>(first_x, 0);
       const int64_t right = std::min(first_x + w.kernel[1], width);
-      const auto at = [&](int64_t i, int64_t j) {
-        return Candidate<T>{plane[i * width + j], static_cast<int32_t>(i * width + j)};
-      };
-      Candidate<T> winner = at(top, left);
+      auto place = static_cast<int32_t>(top * width + left);
+      T value = plane[place];
       for (int64_t i = top; i < bottom; ++i) {
-        for (int64_t j = left; j < right; ++j) winner = winner.against(at(i, j));
+        for (int64_t j = left; j < right; ++j) {
+          contend(plane[i * width + j], static_cast<int32_t>(i * width + j), value, place);
+        }
       }
-      best[y * out_width + x] = winner.value;
-      chosen[y * out_width + x] = winner.place;
+      best[y * out_width + x] = value;
+      chosen[y * out_width + x] = place;
     }
   }
 }
@@ -68,8 +71,8 @@ void CpuBackend::max_pool2d(const Tensor& x, const Window2d& w, const Tensor& ou
                             const Tensor& chosen) {
   const int64_t height = x.size(2), width = x.size(3);
   const int64_t out_height = out.size(2), out_width = out.size(3), size = out_height * out_width;
-  const bool pairs = w.kernel[0] == 2 && w.kernel[1] == 2 && w.stride[0] == 2 &&
-                     w.stride[1] == 2 && w.padding[0] == 0 && w.padding[1] == 0;
+  const bool pairs = w.kernel[0] == 2 && w.kernel[1] == 2 && w.stride[0] == 2 && w.stride[1] == 2 &&
+                     w.padding[0] == 0 && w.padding[1] == 0;
   visit_floating(x.dtype(), "max_pool2d", [&]<class T>() {
     const T* const planes = x.data<T>();
     T* const best = out.mutable_data<T>();

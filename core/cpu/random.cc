@@ -1,14 +1,16 @@
 // Random tensors from Philox words; see core/random.h for what one number is made of.
 #include "core/random.h"
 
+#include <cmath>
+
 #include "core/cpu/cpu_backend.h"
 #include "core/cpu/loop.h"
 
 namespace capstan {
 namespace {
 
-/// Words 4 * first_block, ... of the stream of `seed`, for `blocks` blocks: philox() for all of them
-/// side by side, since the compiler makes no vectors of the function itself.
+/// Words 4 * first_block, ... of the stream of `seed`, for `blocks` blocks: philox() for all of
+/// them side by side, since the compiler makes no vectors of the function itself.
 template <uint64_t blocks>
 void make_words(uint64_t seed, uint64_t first_block, uint32_t* words) {
   uint32_t c[4][blocks];
@@ -36,11 +38,11 @@ void make_words(uint64_t seed, uint64_t first_block, uint32_t* words) {
 }
 
 /// Calls f(i, count, w) for consecutive pieces of [begin, end), where w points to the words of the
-/// numbers i, ..., i + count - 1, `each` of them a number: those from offset + i * each on. The words
-/// of a piece are made together, lane by lane, which compiles to vector code.
+/// numbers i, ..., i + count - 1, `each` of them a number: those from offset + i * each on. The
+/// words of a piece are made together, lane by lane, which compiles to vector code.
 template <uint64_t each, class F>
 void for_each_piece(uint64_t seed, uint64_t offset, int64_t begin, int64_t end, const F& f) {
-  constexpr uint64_t kBlocks = 32;  // of four words
+  constexpr uint64_t kBlocks = 32;                        // of four words
   constexpr int64_t kNumbers = (4 * kBlocks - 4) / each;  // up to 3 words come before the first
   uint32_t words[4 * kBlocks];
   for (int64_t i = begin; i < end; i += kNumbers) {
@@ -57,13 +59,20 @@ void CpuBackend::uniform(uint64_t seed, uint64_t offset, double low, double high
   visit_floating(out.dtype(), "uniform", [&]<class T>() {
     T* const y = out.mutable_data<T>();
     constexpr auto each = kUniformWords<T>;
+    // scale_uniform() with its constants taken out of the loop.
+    const T limit = static_cast<T>(high), last = std::nextafter(limit, static_cast<T>(low));
+    const double width = high - low;
+    const auto scaled = [=](T unit) {
+      const T value = static_cast<T>(low + width * unit);
+      return value < limit ? value : last;
+    };
     parallel_for(out.numel(), cpu::kGrain, [&](int64_t begin, int64_t end) {
       for_each_piece<each>(seed, offset, begin, end, [=](int64_t i, int64_t n, const uint32_t* w) {
         for (int64_t j = 0; j < n; ++j) {
           if constexpr (each == 1) {
-            y[i + j] = scale_uniform(unit_uniform(w[j]), low, high);
+            y[i + j] = scaled(unit_uniform(w[j]));
           } else {
-            y[i + j] = scale_uniform(unit_uniform(w[2 * j], w[2 * j + 1]), low, high);
+            y[i + j] = scaled(unit_uniform(w[2 * j], w[2 * j + 1]));
           }
         }
       });
@@ -94,11 +103,11 @@ void CpuBackend::dropout(uint64_t seed, uint64_t offset, double p, const Tensor&
     const float least = static_cast<float>(p);
     parallel_for(out.numel(), cpu::kGrain, [&](int64_t begin, int64_t end) {
       for_each_piece<1>(seed, offset, begin, end, [=](int64_t i, int64_t n, const uint32_t* w) {
-#pragma GCC ivdep
-        for (int64_t j = 0; j < n; ++j) {
-          const T kept = x[i + j] * scale;
-          y[i + j] = unit_uniform(w[j]) >= least ? kept : T{0};
-        }
+        // In two loops, or the compiler would hide the product behind a branch.
+        cpu::map_row(n, x + i, 1, y + i, 1, [scale](T value) { return value * scale; });
+        cpu::map_row(n, y + i, 1, w, 1, y + i, 1, [least](T value, uint32_t word) {
+          return unit_uniform(word) >= least ? value : T{0};
+        });
       });
     });
   });

@@ -21,7 +21,7 @@ using cpu::fold_row;
 using cpu::join_pairwise;
 using cpu::Nest;
 
-constexpr int64_t kBlock = 8192;  // elements that are folded without a break
+constexpr int64_t kBlock = 8192;   // elements that are folded without a break
 constexpr int64_t kColumns = 512;  // accumulators at a time: they stay in the first cache
 
 /// The axes of `in`, apart as kept (with the output's stride) and reduced.
@@ -117,10 +117,12 @@ void reduce_columns(const Axes& axes, const T* x, R* y) {
   const int64_t groups = outer.count();  // of outputs
   const int64_t rows = axes.reduced.count();
   // About 64 tasks in all, so that partial results stay small.
-  const int64_t rows_a_block = std::max(cpu::kGrain / piece, rows / std::max<int64_t>(1, 64 / groups));
+  const int64_t rows_a_block =
+      std::max(cpu::kGrain / piece, rows / std::max<int64_t>(1, 64 / groups));
   const int64_t blocks = (rows + rows_a_block - 1) / rows_a_block;
 
-  const auto partial = std::make_unique_for_overwrite<A[]>(blocks > 1 ? groups * blocks * piece : 0);
+  const auto partial =
+      std::make_unique_for_overwrite<A[]>(blocks > 1 ? groups * blocks * piece : 0);
   const auto write = [&](const A* sums, int64_t group, int64_t at) {
     const int64_t count = std::min(piece, width - group % pieces * piece);
     for (int64_t j = 0; j < count; ++j) {
@@ -177,7 +179,8 @@ void CpuBackend::reduce(Reduction op, const Tensor& in, const Tensor& out) {
   visit_dtype(in.dtype(), [&]<class T>() {
     switch (op) {
       case Reduction::sum:
-        return run<cpu::Sum<T>, T, std::conditional_t<std::is_floating_point_v<T>, T, int64_t>>(in, out);
+        return run<cpu::Sum<T>, T, std::conditional_t<std::is_floating_point_v<T>, T, int64_t>>(
+            in, out);
       case Reduction::max:
         return run<cpu::Max<T>, T, T>(in, out);
       case Reduction::min:

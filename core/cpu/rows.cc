@@ -1,3 +1,4 @@
+// Rows chosen by index, and their gradient: what an embedding is made of.
 #include <cstring>
 
 #include "core/cpu/cpu_backend.h"

@@ -11,7 +11,8 @@
 namespace capstan {
 namespace {
 
-/// Calls f(begin, count, e) for consecutive pieces of a row, with e[j] = exp(row[begin + j] - shift).
+/// Calls f(begin, count, e) for consecutive pieces of a row, with e[j] = exp(row[begin + j] -
+/// shift).
 template <class T, class F>
 void for_each_exp(const T* row, int64_t classes, T shift, const F& f) {
   constexpr int64_t kPiece = 256;
@@ -42,7 +43,9 @@ LogSumExp<T> log_sum_exp(const T* row, int64_t classes) {
 }
 
 /// Rows a thread takes at once.
-int64_t grain(int64_t classes) { return std::max<int64_t>(1, 8192 / std::max<int64_t>(1, classes)); }
+int64_t grain(int64_t classes) {
+  return std::max<int64_t>(1, 8192 / std::max<int64_t>(1, classes));
+}
 
 }  // namespace
 

@@ -1,3 +1,5 @@
+// One-input element-wise functions: formulas.h in the loop of loop.h, vector_math.h where it has a
+// faster form.
 #include "core/cpu/cpu_backend.h"
 #include "core/cpu/loop.h"
 #include "core/cpu/vector_math.h"

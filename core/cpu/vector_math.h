@@ -34,8 +34,8 @@ void apply_block(const T* in, T* out) {
     Eigen::Map<Block<T>> y(out);
     y = x.tanh();
   } else {
-    // Where exp underflows, Eigen 3.4 stops at the smallest number it can make, and a masked softmax
-    // would not be exactly 0.
+    // Where exp underflows, Eigen 3.4 stops at the smallest number it can make, and a masked
+    // softmax would not be exactly 0.
     constexpr T tiny = sizeof(T) == 4 ? T(-88.5) : T(-709);
     Block<T> y;
     if constexpr (std::is_same_v<F, formulas::Exp>) y = x.exp();

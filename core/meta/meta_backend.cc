@@ -1,3 +1,4 @@
+// Kernels that do nothing; see meta_backend.h for why.
 #include "core/meta/meta_backend.h"
 
 #include "core/raise.h"
@@ -27,8 +28,8 @@ class MetaBackend final : public Backend {
 
   void log_softmax(const Tensor&, const Tensor&) override {}
   void log_softmax_grad(const Tensor&, const Tensor&, const Tensor&) override {}
-  void cross_entropy(const Tensor&, const Tensor&, int64_t, const Tensor&,
-                     const Tensor&) override {}
+  void cross_entropy(const Tensor&, const Tensor&, int64_t, const Tensor&, const Tensor&) override {
+  }
   void cross_entropy_grad(const Tensor&, const Tensor&, const Tensor&, int64_t, const Tensor&,
                           const Tensor&) override {}
 

@@ -37,9 +37,8 @@ void Channel::receive(int peer, void* data, int64_t bytes) {
   if (!heard_[peer]) {
     // The sender posted header and data together, so looking at the header first costs no time.
     heard_[peer] = true;
-    Call theirs;
-    if (!transport_.receive(peer, &theirs, sizeof theirs, deadline_)) timed_out(peer);
-    check(theirs, peer);
+    if (!transport_.receive(peer, &theirs_, sizeof theirs_, deadline_)) timed_out(peer);
+    check(theirs_, peer);
   }
   auto* to = static_cast<std::byte*>(data);
   int64_t done = 0;

@@ -51,6 +51,7 @@ class Channel {
   const std::chrono::milliseconds timeout_;
   Call call_;
   Clock::time_point deadline_;
+  Call theirs_;                         // a member: a network may write it late, after a failure
   std::vector<char> greeted_, heard_;  // ranks to which (from which) this call's header has gone
   std::vector<std::byte> scratch_;
   std::atomic<int64_t> bytes_sent_{0}, messages_{0};

@@ -2,6 +2,7 @@
 // Progress.
 #include "distributed/comm/communicator.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -140,12 +141,15 @@ Work Communicator::reduce_scatter(const Tensor& all, const Tensor& mine, Reduce 
   const Buffer whole(Kind::reduce_scatter, all), part(Kind::reduce_scatter, mine);
   check_parts(Kind::reduce_scatter, whole, part, size());
   part.written();
+  // Memory for sums on their way. Like all memory that messages use, it belongs to the body: after
+  // a failure that is never freed.
+  const Tensor sums = empty_like(all);
   return start(Call(Kind::reduce_scatter, tag, whole.dtype, whole.count).with_op(op),
                [=](Channel& channel) {
-                 std::vector<std::byte> sums(whole.bytes);
-                 ring_reduce_scatter(channel, op, whole.dtype, whole.data, sums.data(),
+                 auto* to = static_cast<std::byte*>(sums.address());
+                 ring_reduce_scatter(channel, op, whole.dtype, whole.data, to,
                                      even_parts(whole.count, channel.size()));
-                 std::copy_n(sums.data() + channel.rank() * part.bytes, part.bytes,
+                 std::copy_n(to + channel.rank() * part.bytes, part.bytes,
                              static_cast<std::byte*>(part.data));
                  part.written();
                });
@@ -242,18 +246,23 @@ void Communicator::check_peer(int peer) const {
 }
 
 std::unique_ptr<Communicator> Communicator::split(int color, int key) {
-  std::vector<int> pairs(2 * size());
-  pairs[2 * rank()] = color;
-  pairs[2 * rank() + 1] = key;
-  std::unique_ptr<Transport> part;
-  start(Call(Kind::split, {}, dtype_of<int32_t>(), 2), [&](Channel& channel) {
-    const int n = channel.size();
-    ring_all_gather(channel, Dtype::int32, pairs.data(), even_parts(2 * n, n));
-    std::vector<int> colors(n), keys(n);
-    for (int r = 0; r < n; ++r) colors[r] = pairs[2 * r], keys[r] = pairs[2 * r + 1];
-    part = channel.transport().split(colors, keys, channel.call().sequence);
+  struct State {
+    std::vector<int32_t> colors, keys;
+    std::unique_ptr<Transport> part;
+  };
+  auto state = std::make_shared<State>();
+  state->colors.resize(size());
+  state->keys.resize(size());
+  state->colors[rank()] = color;
+  state->keys[rank()] = key;
+  start(Call(Kind::split, {}), [state](Channel& channel) {
+    const Parts parts = even_parts(channel.size(), channel.size());
+    ring_all_gather(channel, Dtype::int32, state->colors.data(), parts);
+    ring_all_gather(channel, Dtype::int32, state->keys.data(), parts);
+    state->part = channel.transport().split(state->colors, state->keys, channel.call().sequence);
   }).wait();
-  return part ? std::make_unique<Communicator>(std::move(part), options()) : nullptr;
+  if (!state->part) return nullptr;
+  return std::make_unique<Communicator>(std::move(state->part), options());
 }
 
 std::string Communicator::fail(const std::string& message) { return progress_->fail(message); }

@@ -26,21 +26,27 @@ std::string around(const std::string& text, size_t difference) {
 
 std::vector<std::string> Communicator::all_gather_strings(const std::string& mine,
                                                           std::string_view tag) {
-  const int n = size();
-  std::vector<int64_t> lengths(n);
-  std::string joined;
-  Parts parts(n + 1, 0);
-  // The progress thread writes these locals; wait() returns only when it has let go of them.
-  start(Call(Kind::all_gather_strings, tag), [&](Channel& channel) {
+  struct State {
+    std::vector<int64_t> lengths;
+    Parts parts{0};
+    std::string joined;
+  };
+  auto state = std::make_shared<State>();
+  start(Call(Kind::all_gather_strings, tag), [state, mine](Channel& channel) {
+    auto& [lengths, parts, joined] = *state;
+    const int n = channel.size();
+    lengths.resize(n);
     lengths[channel.rank()] = static_cast<int64_t>(mine.size());
     ring_all_gather(channel, Dtype::int64, lengths.data(), even_parts(n, n));
-    for (int r = 0; r < n; ++r) parts[r + 1] = parts[r] + lengths[r];
-    joined.resize(parts[n]);
+    for (int64_t length : lengths) parts.push_back(parts.back() + length);
+    joined.resize(parts.back());
     mine.copy(joined.data() + parts[channel.rank()], mine.size());
     ring_all_gather(channel, Dtype::uint8, joined.data(), parts);
   }).wait();
   std::vector<std::string> texts;
-  for (int r = 0; r < n; ++r) texts.push_back(joined.substr(parts[r], lengths[r]));
+  for (int r = 0; r < size(); ++r) {
+    texts.push_back(state->joined.substr(state->parts[r], state->lengths[r]));
+  }
   return texts;
 }
 
@@ -50,14 +56,18 @@ std::string Communicator::broadcast_string(const std::string& text, int root,
     raise<ValueError>("[broadcast_string] rank {} is not among the {} of this communicator", root,
                       size());
   }
-  std::string result = rank() == root ? text : "";
-  start(Call(Kind::broadcast_string, tag).with_root(root), [&](Channel& channel) {
-    int64_t length = static_cast<int64_t>(result.size());
-    tree_broadcast(channel, root, &length, sizeof length);
-    result.resize(length);
-    tree_broadcast(channel, root, result.data(), length);
+  struct State {
+    int64_t length;
+    std::string text;
+  };
+  auto state = std::make_shared<State>();
+  if (rank() == root) *state = {static_cast<int64_t>(text.size()), text};
+  start(Call(Kind::broadcast_string, tag).with_root(root), [state, root](Channel& channel) {
+    tree_broadcast(channel, root, &state->length, sizeof state->length);
+    state->text.resize(state->length);
+    tree_broadcast(channel, root, state->text.data(), state->length);
   }).wait();
-  return result;
+  return state->text;
 }
 
 void Communicator::agree(std::string_view what, const std::string& text) {

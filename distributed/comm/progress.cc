@@ -165,8 +165,8 @@ Notice Progress::notice(std::string text, bool name_rank) const {
 
 // The end of the progress thread: nothing is sent through this communicator any more but notices.
 void Progress::on_failure(Notice mine) {
-  auto failure = std::make_unique<Failure>(*transport_, mine, options_.grace);
   transport_->abandon();
+  auto failure = std::make_unique<Failure>(*transport_, mine, options_.grace);
   std::deque<Task> queue;
   {
     std::lock_guard lock(mutex_);

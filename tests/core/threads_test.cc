@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <filesystem>
 #include <mutex>
@@ -58,27 +59,29 @@ TEST_CASE("every index is visited once, in blocks of the given size") {
 }
 
 TEST_CASE("several threads take part, and one alone is the caller") {
-  const auto participants = [] {
+  // Every block waits until `expected` threads have come, or for ten seconds.
+  const auto participants = [](size_t expected) {
     std::mutex mutex;
+    std::condition_variable arrived;
     std::set<std::thread::id> ids;
-    // A block waits a little for the others, so that all threads get one.
-    parallel_for(64, 1, [&](int64_t, int64_t) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      const std::lock_guard lock(mutex);
+    parallel_for(16, 1, [&](int64_t, int64_t) {
+      std::unique_lock lock(mutex);
       ids.insert(std::this_thread::get_id());
+      arrived.notify_all();
+      arrived.wait_for(lock, std::chrono::seconds(10), [&] { return ids.size() >= expected; });
     });
     return ids;
   };
   {
     const WithThreads scope(3);
-    CHECK(participants().size() == 3);
+    CHECK(participants(3).size() == 3);
   }
   {
     const WithThreads scope(2);  // a worker is left over
-    CHECK(participants().size() == 2);
+    CHECK(participants(2).size() == 2);
   }
   const WithThreads scope(1);
-  CHECK(participants() == std::set{std::this_thread::get_id()});
+  CHECK(participants(1) == std::set{std::this_thread::get_id()});
 }
 
 TEST_CASE("the first exception comes out of parallel_for, and the pool stays usable") {

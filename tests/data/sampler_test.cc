@@ -34,7 +34,7 @@ Indices counting(int64_t count) {
 
 }  // namespace
 
-// cases.md 3; the values of the padded and dropped tails are PyTorch's.
+// The values of the padded and dropped tails are PyTorch's.
 TEST_CASE("ten samples on four ranks") {
   const auto dealt = [](Tail tail) {
     std::vector<Indices> ranks;

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 
+#include "core/random.h"
 #include "distributed/comm/self.h"
 #include "distributed/comm/thread.h"
 #include "models/image_model.h"

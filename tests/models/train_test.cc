@@ -185,7 +185,7 @@ TEST_CASE("what cannot be trained is refused on every rank") {
   TrainOptions options = small_run(20);
   options.rate = 1e6;
   options.warmup = 0;
-  refuse(options, "is nan: try a lower --rate");
+  refuse(options, "try a lower --rate, or --clip");
   options = small_run(20);
   options.epochs = 1;
   options.warmup = 21;

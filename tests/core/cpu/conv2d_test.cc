@@ -1,3 +1,5 @@
+// Convolution and its gradients against the definition, one multiplication after another, in
+// float64.
 #include "tests/core/cpu/reference.h"
 
 using namespace capstan;
@@ -63,7 +65,8 @@ TEST_CASE("convolution and its gradients match the definition, on any number of 
       CAPTURE(to_string(dtype));
       const TensorOptions options{.dtype = dtype};
       const Tensor x = some_values(c.x, dtype, 1), weight = some_values(c.weight, dtype, 2);
-      const Tensor bias = some_values({c.weight[0]}, dtype, 3), grad = some_values(c.out(), dtype, 4);
+      const Tensor bias = some_values({c.weight[0]}, dtype, 3),
+                   grad = some_values(c.out(), dtype, 4);
       const auto xs = x.to_vector<double>(), ws = weight.to_vector<double>();
       const auto bs = bias.to_vector<double>(), gs = grad.to_vector<double>();
       std::vector<double> out(numel(c.out())), dx(xs.size()), dw(ws.size());
@@ -89,7 +92,9 @@ TEST_CASE("convolution and its gradients match the definition, on any number of 
         return result;
       };
       // Rounding grows with the square root of the terms in a sum.
-      const auto allowed = [&](double terms) { return (5 + 3 * std::sqrt(terms)) * tolerance(dtype); };
+      const auto allowed = [&](double terms) {
+        return (5 + 3 * std::sqrt(terms)) * tolerance(dtype);
+      };
       const double patch = ws.size() / c.weight[0], places = out.size() / c.weight[0];
       CHECK(error_of(forward(nullptr), out) < allowed(patch));
       CHECK(error_of(input_grad(), dx) < allowed(patch * c.weight[0]));
@@ -107,7 +112,8 @@ TEST_CASE("convolution and its gradients match the definition, on any number of 
 
 TEST_CASE("convolution of no images") {
   const Window2d w = window(3, 3, 1, 1, 0, 0);
-  const Tensor x = empty({0, 2, 5, 5}), weight = some_values({4, 2, 3, 3}), out = empty({0, 4, 3, 3});
+  const Tensor x = empty({0, 2, 5, 5}), weight = some_values({4, 2, 3, 3}),
+               out = empty({0, 4, 3, 3});
   cpu().conv2d(x, weight, nullptr, w, out);
   cpu().conv2d_input_grad(out, weight, w, x);
   const Tensor weight_grad = full({4, 2, 3, 3}, NAN);

@@ -1,3 +1,4 @@
+// Element-wise kernels against the same functions in float64.
 #include <cmath>
 #include <limits>
 
@@ -124,8 +125,8 @@ TEST_CASE("an element's result does not depend on its place, address or neighbou
         const Tensor in = view_of(base, base.layout().sliced(0, start, 200 - start, step));
         const Tensor out = empty(in.shape());
         cpu().unary(test.op, in, out);
-        CHECK(same_bits(
-            out, dense_copy(view_of(expected, expected.layout().sliced(0, start, 200 - start, step)))));
+        CHECK(same_bits(out, dense_copy(view_of(expected, expected.layout().sliced(
+                                                              0, start, 200 - start, step)))));
       }
     }
   }

@@ -1,3 +1,4 @@
+// Matrix products against three nested loops in float64.
 #include "tests/core/cpu/reference.h"
 
 using namespace capstan;
@@ -12,7 +13,8 @@ std::vector<Tensor> matrices(int64_t rows, int64_t columns, Dtype dtype, uint32_
     const Tensor by_rows = some_values({rows, columns + gap}, dtype, seed);
     out.push_back(view_of(by_rows, by_rows.layout().sliced(1, 0, columns)));
     const Tensor by_columns = some_values({columns, rows + gap}, dtype, seed + 1);
-    out.push_back(view_of(by_columns, by_columns.layout().sliced(1, gap, rows + gap).transposed(0, 1)));
+    out.push_back(
+        view_of(by_columns, by_columns.layout().sliced(1, gap, rows + gap).transposed(0, 1)));
   }
   return out;
 }

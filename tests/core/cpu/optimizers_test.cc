@@ -1,3 +1,4 @@
+// Optimizer steps against their formulas in float64.
 #include "tests/core/cpu/reference.h"
 
 using namespace capstan;
@@ -48,7 +49,8 @@ TEST_CASE("three AdamW steps match float64") {
   for (const Dtype dtype : kFloating) {
     const auto steps = [&](std::vector<double>* p) {
       const Tensor parameter = some_values(kShape, dtype, 1);
-      const Tensor first = zeros(kShape, {.dtype = dtype}), second = zeros(kShape, {.dtype = dtype});
+      const Tensor first = zeros(kShape, {.dtype = dtype}),
+                   second = zeros(kShape, {.dtype = dtype});
       std::vector<double> m(numel(kShape)), v(numel(kShape));
       if (p) *p = parameter.to_vector<double>();
       for (int step = 1; step <= 3; ++step) {

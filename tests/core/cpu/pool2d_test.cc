@@ -1,3 +1,4 @@
+// Pooling against a search of each window.
 #include "tests/core/cpu/reference.h"
 
 using namespace capstan;
@@ -35,7 +36,8 @@ TEST_CASE("pooling takes the first largest element of each window, and its gradi
         copy_elements(some_values(shape, Dtype::int64), x);
         const auto values = x.to_vector<double>();
         const auto [out, chosen] = pool(x, w);
-        const Tensor grad = some_values(out.shape(), dtype, 2), x_grad = full(shape, NAN, {.dtype = dtype});
+        const Tensor grad = some_values(out.shape(), dtype, 2),
+                     x_grad = full(shape, NAN, {.dtype = dtype});
         cpu().max_pool2d_grad(grad, chosen, x_grad);
 
         const auto grads = grad.to_vector<double>();

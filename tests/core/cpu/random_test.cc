@@ -1,3 +1,4 @@
+// Random kernels against core/random.h, number by number.
 #include "core/random.h"
 
 #include "tests/core/cpu/reference.h"

@@ -1,3 +1,4 @@
+// Reductions against plain loops in float64.
 #include <cmath>
 
 #include "tests/core/cpu/reference.h"
@@ -40,8 +41,8 @@ std::vector<double> reference(Reduction op, const Tensor& in, const Shape& out) 
 
 Tensor reduce(Reduction op, const Tensor& in, unsigned axes) {
   const bool widens = op == Reduction::sum && !is_floating(in.dtype());
-  const Tensor out = empty(reduced_shape(in.shape(), axes),
-                           {.dtype = widens ? Dtype::int64 : in.dtype()});
+  const Tensor out =
+      empty(reduced_shape(in.shape(), axes), {.dtype = widens ? Dtype::int64 : in.dtype()});
   cpu().reduce(op, in, out);
   return out;
 }
@@ -52,8 +53,8 @@ constexpr Reduction kAll[] = {Reduction::sum, Reduction::max, Reduction::min};
 
 TEST_CASE("reductions over every set of axes, layout and dtype match float64") {
   const Shape shape = {3, 5, 2, 37};
-  for (const Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::int64, Dtype::int32,
-                            Dtype::uint8, Dtype::boolean}) {
+  for (const Dtype dtype :
+       {Dtype::float32, Dtype::float64, Dtype::int64, Dtype::int32, Dtype::uint8, Dtype::boolean}) {
     for (const Tensor& in : layouts(shape, dtype)) {
       for (unsigned axes = 0; axes < 16; ++axes) {
         for (const Reduction op : kAll) {

@@ -23,8 +23,10 @@ inline Tensor some_values(const Shape& shape, Dtype dtype = Dtype::float32, uint
   for (double& value : values) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     value = static_cast<double>(state >> 40) / (1 << 22) - 2;
-    if (dtype == Dtype::boolean) value = value > 0;
-    else if (!is_floating(dtype)) value = std::floor(value * 5 + (dtype == Dtype::uint8 ? 10 : 0));
+    if (dtype == Dtype::boolean)
+      value = value > 0;
+    else if (!is_floating(dtype))
+      value = std::floor(value * 5 + (dtype == Dtype::uint8 ? 10 : 0));
   }
   const Tensor tensor = empty(shape, {.dtype = dtype});
   copy_elements(from_vector(values, shape), tensor);

@@ -1,3 +1,4 @@
+// take_rows and add_rows against plain loops.
 #include "tests/core/cpu/reference.h"
 
 using namespace capstan;
@@ -5,7 +6,8 @@ using namespace capstan::testing;
 
 TEST_CASE("take_rows copies the named rows, add_rows adds into them, repeated ones too") {
   for (const Dtype dtype : kNumeric) {
-    for (const Shape& shape : {Shape{5}, Shape{5, 1}, Shape{5, 3, 7}, Shape{5, 2000}, Shape{5, 0}}) {
+    for (const Shape& shape :
+         {Shape{5}, Shape{5, 1}, Shape{5, 3, 7}, Shape{5, 2000}, Shape{5, 0}}) {
       std::vector<int64_t> chosen = {4, 0, 4, 2, 2, 2, 1};
       const Tensor indices = from_vector(chosen, {static_cast<int64_t>(chosen.size())});
       Shape taken_shape = shape;
@@ -17,7 +19,8 @@ TEST_CASE("take_rows copies the named rows, add_rows adds into them, repeated on
       const auto values = in.to_vector<double>();
       std::vector<double> expected;
       for (const int64_t row : chosen) {
-        expected.insert(expected.end(), &values[0] + row * width, &values[0] + (row + 1) * width);
+        expected.insert(expected.end(), values.begin() + row * width,
+                        values.begin() + (row + 1) * width);
       }
       CHECK(taken.to_vector<double>() == expected);
 

@@ -1,3 +1,4 @@
+// Softmax and cross-entropy against their definitions in float64.
 #include "tests/core/cpu/reference.h"
 
 using namespace capstan;

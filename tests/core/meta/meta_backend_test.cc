@@ -1,3 +1,4 @@
+// The kernels of the device "meta".
 #include <doctest/doctest.h>
 
 #include "core/backend.h"

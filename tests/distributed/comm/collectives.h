@@ -1,0 +1,162 @@
+// The checks of every collective, written for any communicator: collectives_test.cc runs them on
+// ranks that are threads, collectives_mpi_test.cc under mpirun.
+//
+// A rank's input is a formula of its rank and the index, so every rank computes the expected result
+// from all inputs, the slow way.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+#include "distributed/comm/communicator.h"
+
+namespace capstan::distributed::testing {
+
+inline constexpr Dtype kDtypes[] = {Dtype::float32, Dtype::float64, Dtype::int64,
+                                    Dtype::int32,   Dtype::uint8,   Dtype::boolean};
+inline constexpr Reduce kReduces[] = {Reduce::sum, Reduce::min, Reduce::max, Reduce::product};
+
+// Element i of a rank: small whole numbers, exact in every dtype, also after a sum or product.
+inline double input(int rank, int64_t i) {
+  return static_cast<double>((i * 7 + rank * 3 + i * rank) % 4);
+}
+
+inline double stored(Dtype dtype, double value) {
+  return dtype == Dtype::boolean ? value != 0 : value;
+}
+
+inline Tensor filled(Dtype dtype, int64_t count, const std::function<double(int64_t)>& value) {
+  std::vector<double> values(count);
+  for (int64_t i = 0; i < count; ++i) values[i] = value(i);
+  const Tensor tensor = empty({count}, {.dtype = dtype});
+  copy_elements(from_vector(values, {count}), tensor);
+  return tensor;
+}
+
+inline Tensor input_of(int rank, Dtype dtype, int64_t count) {
+  return filled(dtype, count, [&](int64_t i) { return input(rank, i); });
+}
+
+inline double reduced(Reduce op, Dtype dtype, int ranks, int64_t i) {
+  double result = stored(dtype, input(0, i));
+  for (int r = 1; r < ranks; ++r) {
+    const double next = stored(dtype, input(r, i));
+    if (op == Reduce::sum) result = stored(dtype, result + next);
+    if (op == Reduce::product) result = result * next;
+    if (op == Reduce::min) result = std::min(result, next);
+    if (op == Reduce::max) result = std::max(result, next);
+  }
+  return result;
+}
+
+inline void check_equal(const Tensor& tensor, const std::function<double(int64_t)>& expected) {
+  const std::vector<double> values = tensor.to_vector<double>();
+  for (int64_t i = 0; i < tensor.numel(); ++i) REQUIRE(values[i] == expected(i));
+}
+
+// All collectives on tensors of `count` elements (per rank, where there are parts).
+inline void check_collectives(Communicator& c, Dtype dtype, int64_t count) {
+  const int n = c.size(), rank = c.rank();
+  CAPTURE(to_string(dtype));
+  CAPTURE(count);
+  CAPTURE(n);
+
+  for (Reduce op : kReduces) {
+    const auto expected = [&](int64_t i) { return reduced(op, dtype, n, i); };
+    const Tensor x = input_of(rank, dtype, count);
+    const int64_t version = x.version();
+    c.all_reduce(x, op, "all_reduce").wait();
+    check_equal(x, expected);
+    CHECK(x.version() > version);
+
+    const Tensor all = input_of(rank, dtype, count * n), part = empty({count}, {.dtype = dtype});
+    c.reduce_scatter(all, part, op, "reduce_scatter").wait();
+    check_equal(part, [&](int64_t i) { return expected(rank * count + i); });
+    check_equal(all, [&](int64_t i) { return stored(dtype, input(rank, i)); });
+
+    for (int root = 0; root < n; ++root) {
+      const Tensor y = input_of(rank, dtype, count);
+      c.reduce(y, root, op, "reduce").wait();
+      check_equal(
+          y, [&](int64_t i) { return rank == root ? expected(i) : stored(dtype, input(rank, i)); });
+    }
+  }
+
+  const Tensor mine = input_of(rank, dtype, count);
+  const auto from_all = [&](int64_t i) { return stored(dtype, input(i / count, i % count)); };
+  const Tensor all = full({count * n}, 0, {.dtype = dtype});
+  c.all_gather(mine, all, "all_gather").wait();
+  check_equal(all, from_all);
+
+  // `mine` may be a view of its place in `all`.
+  fill_elements(all, 0);
+  const Tensor place = view_of(all, all.layout().sliced(0, rank * count, (rank + 1) * count));
+  copy_elements(mine, place);
+  c.all_gather(place, all, "all_gather in place").wait();
+  check_equal(all, from_all);
+
+  for (int root = 0; root < n; ++root) {
+    const Tensor x = input_of(rank, dtype, count);
+    c.broadcast(x, root, "broadcast").wait();
+    check_equal(x, [&](int64_t i) { return stored(dtype, input(root, i)); });
+
+    const Tensor joined = rank == root ? full({n, count}, 0, {.dtype = dtype}) : Tensor();
+    c.gather(mine, joined, root, "gather").wait();
+    if (rank == root) check_equal(joined, from_all);
+
+    const Tensor part = empty({count}, {.dtype = dtype});
+    c.scatter(joined, part, root, "scatter").wait();
+    check_equal(part, [&](int64_t i) { return stored(dtype, input(rank, i)); });
+  }
+
+  const Tensor out = input_of(rank, dtype, count * n), in = empty({count * n}, {.dtype = dtype});
+  c.all_to_all(out, in, "all_to_all").wait();
+  check_equal(in,
+              [&](int64_t i) { return stored(dtype, input(i / count, rank * count + i % count)); });
+
+  if (n > 1) {
+    const int right = (rank + 1) % n, left = (rank + n - 1) % n;
+    const Tensor x = empty({count}, {.dtype = dtype});
+    c.send_recv(mine, right, x, left, "send_recv").wait();
+    check_equal(x, [&](int64_t i) { return stored(dtype, input(left, i)); });
+    if (rank == 0) c.send(mine, 1, "send").wait();
+    if (rank == 1) {
+      c.recv(x, 0, "send").wait();
+      check_equal(x, [&](int64_t i) { return stored(dtype, input(0, i)); });
+    }
+  }
+  c.barrier("barrier").wait();
+}
+
+// Sums of numbers of very different sizes depend on the order; all ranks must have the same bits.
+inline void check_same_bits(Communicator& c, int64_t count) {
+  const Tensor x = filled(Dtype::float32, count, [&](int64_t i) {
+    return 1.0 / (1 + (i * 31 + c.rank() * 17) % 1009) * (i % 2 ? 1e4 : 1e-3);
+  });
+  c.all_reduce(x, Reduce::sum, "bits").wait();
+  const std::string bits(static_cast<const char*>(x.address()), x.bytes());
+  for (const std::string& other : c.all_gather_strings(bits)) REQUIRE(other == bits);
+}
+
+// Text of the error that fn throws; empty if it throws none.
+inline std::string error_of(const std::function<void()>& fn) {
+  try {
+    fn();
+  } catch (const SharedError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+// Every rank must have the same error, and it must contain `part`. Tells through `other`, since the
+// communicator that failed cannot be used any more.
+inline void check_shared(Communicator& other, const std::string& text, const std::string& part) {
+  CAPTURE(text);
+  CHECK(text.find(part) != std::string::npos);
+  for (const std::string& theirs : other.all_gather_strings(text)) CHECK(theirs == text);
+}
+
+}  // namespace capstan::distributed::testing

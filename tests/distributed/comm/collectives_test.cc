@@ -1,0 +1,182 @@
+// Every collective on ranks that are threads: values, bytes sent, order, arguments.
+#include "tests/distributed/comm/collectives.h"
+
+#include <cmath>
+#include <limits>
+
+#include "distributed/comm/self.h"
+#include "distributed/comm/thread.h"
+
+namespace {
+
+using namespace capstan;
+using namespace capstan::distributed;
+using namespace capstan::distributed::testing;
+
+TEST_CASE("every collective, dtype and operation, on 1 to 5 ranks") {
+  for (int n = 1; n <= 5; ++n) {
+    run_ranks(n, [](Communicator& c) {
+      for (Dtype dtype : kDtypes) {
+        for (int64_t count : {0, 1, 3, 17, 1000}) check_collectives(c, dtype, count);
+      }
+    });
+  }
+}
+
+TEST_CASE("tensors of many pieces") {
+  for (int n : {2, 3}) {
+    run_ranks(n, [](Communicator& c) { check_collectives(c, Dtype::float32, 100'003); });
+  }
+}
+
+TEST_CASE("the communicator of a program that runs alone") {
+  const auto c = make_self();
+  CHECK(c->rank() == 0);
+  CHECK(c->size() == 1);
+  CHECK(c->local_rank() == 0);
+  CHECK(!c->host(0).empty());
+  for (Dtype dtype : kDtypes) check_collectives(*c, dtype, 5);
+  const Tensor x = input_of(0, Dtype::float32, 5);
+  CHECK(c->all_reduce(x).done());
+  CHECK(c->traffic().bytes_sent == 0);
+}
+
+TEST_CASE("an all-reduce ends with the same bits on all ranks") {
+  for (int n : {2, 3, 4}) run_ranks(n, [](Communicator& c) { check_same_bits(c, 12'347); });
+}
+
+TEST_CASE("integers wrap around, NaN stays in min and max") {
+  run_ranks(2, [](Communicator& c) {
+    const Tensor x = full({3}, 200, {.dtype = Dtype::uint8});
+    c.all_reduce(x).wait();
+    check_equal(x, [](int64_t) { return 144; });
+    const Tensor big = from_vector<int32_t>({std::numeric_limits<int32_t>::max()}, {1});
+    c.all_reduce(big).wait();
+    CHECK(big.item<int32_t>() == -2);
+    for (Reduce op : {Reduce::min, Reduce::max}) {
+      for (int where : {0, 1}) {
+        const Tensor y = full({4}, c.rank() == where ? std::nan("") : 1.0);
+        c.all_reduce(y, op).wait();
+        for (float v : y.to_vector<float>()) CHECK(std::isnan(v));
+      }
+    }
+  });
+}
+
+TEST_CASE("a ring sends 2(n-1)/n of the bytes, its halves one half each") {
+  for (int n : {1, 2, 4, 8}) {
+    run_ranks(n, [&](Communicator& c) {
+      // 100 MB scaled by 1000: 100,000 bytes give 100,000, 150,000 and 175,000 for 2, 4 and 8
+      // ranks.
+      const int64_t bytes = 100'000;
+      const auto sent = [&](const std::function<Work()>& call) {
+        const int64_t before = c.traffic().bytes_sent;
+        call().wait();
+        return c.traffic().bytes_sent - before;
+      };
+      const Tensor all = zeros({bytes / 4}), part = zeros({bytes / 4 / n});
+      CHECK(sent([&] { return c.all_reduce(all); }) == 2 * (n - 1) * bytes / n);
+      CHECK(sent([&] { return c.reduce_scatter(all, part); }) == (n - 1) * bytes / n);
+      CHECK(sent([&] { return c.all_gather(part, all); }) == (n - 1) * bytes / n);
+      CHECK(sent([&] { return c.barrier(); }) == 0);
+      CHECK(c.traffic().collectives == 4);
+    });
+  }
+}
+
+TEST_CASE("a ring over parts of unequal size sends all but two of them") {
+  // 10 elements on 4 ranks are parts of 3, 3, 2, 2. Rank r ends the first half with part r and
+  // begins it with part r-1; it sends all but part r there, and all but part r+1 in the second
+  // half.
+  run_ranks(4, [](Communicator& c) {
+    const int64_t parts[] = {3, 3, 2, 2};
+    c.all_reduce(zeros({10})).wait();
+    const int64_t elements = (10 - parts[c.rank()]) + (10 - parts[(c.rank() + 1) % 4]);
+    CHECK(c.traffic().bytes_sent == 4 * elements);
+  });
+}
+
+TEST_CASE("calls run in the order in which they were made, while the caller goes on") {
+  run_ranks(3, [](Communicator& c) {
+    std::vector<Tensor> tensors;
+    std::vector<Work> works;
+    for (int i = 0; i < 100; ++i) {
+      tensors.push_back(full({1000}, i));
+      works.push_back(c.all_reduce(tensors.back(), Reduce::sum, "bucket " + std::to_string(i)));
+    }
+    works.back().wait();
+    for (int i = 0; i < 100; ++i) {
+      CHECK(works[i].done());
+      check_equal(tensors[i], [&](int64_t) { return 3 * i; });
+      CHECK(works[i].started() <= works[i].finished());
+      if (i > 0) CHECK(works[i - 1].finished() <= works[i].started());
+    }
+    const std::string record = c.flight_record();
+    CHECK(std::count(record.begin(), record.end(), '\n') == 64);
+    CHECK(record.rfind("call 37 all_reduce sum float32[1000] \"bucket 36\": done\n", 0) == 0);
+    CHECK(Work().done());
+    Work().wait();
+  });
+}
+
+TEST_CASE("a communicator may go before its work is done, and tensors before theirs") {
+  Tensor kept = full({50'000}, 1);
+  run_ranks(2, [&](Communicator& c) {
+    c.all_reduce(full({100'000}, 1));
+    if (c.rank() == 0) c.all_reduce(kept);
+    if (c.rank() == 1) c.all_reduce(full({50'000}, 2));
+  });
+  check_equal(kept, [](int64_t) { return 3; });
+}
+
+TEST_CASE("arguments that do not fit are refused at once") {
+  run_ranks(2, [](Communicator& c) {
+    const Tensor x = zeros({4, 6}), y = zeros({12});
+    const Tensor columns = view_of(x, x.layout().transposed(0, 1));
+    const Tensor ints = zeros({12}, {.dtype = Dtype::int64});
+    CHECK_THROWS_AS(c.all_reduce(columns), ShapeError);
+    CHECK_THROWS_AS(c.all_reduce(Tensor()), Error);
+    CHECK_THROWS_AS(c.all_reduce(empty({3}, {.device = Device::meta()})), DeviceError);
+    CHECK_THROWS_AS(c.broadcast(x, 2), ValueError);
+    CHECK_THROWS_AS(c.broadcast(x, -1), ValueError);
+    CHECK_THROWS_AS(c.reduce(x, 2), ValueError);
+    CHECK_THROWS_AS(c.all_gather(x, y), ShapeError);
+    CHECK_THROWS_AS(c.all_gather(ints, x), DtypeError);
+    CHECK_THROWS_AS(c.reduce_scatter(y, x), ShapeError);
+    CHECK_THROWS_AS(c.gather(y, y, c.rank()), ShapeError);
+    CHECK_THROWS_AS(c.scatter(y, y, c.rank()), ShapeError);
+    CHECK_THROWS_AS(c.all_to_all(y, x), ShapeError);
+    CHECK_THROWS_AS(c.all_to_all(y, y), ValueError);
+    CHECK_THROWS_AS(c.all_to_all(y, ints), DtypeError);
+    CHECK_THROWS_AS(c.send(x, c.rank()), ValueError);
+    CHECK_THROWS_AS(c.recv(x, 7), ValueError);
+    CHECK_THROWS_AS(c.broadcast_string("a", 2), ValueError);
+    CHECK_THROWS_AS(c.host(2), ValueError);
+    CHECK(c.traffic().collectives == 0);
+    c.all_reduce(x).wait();  // none of this has harmed it
+  });
+}
+
+TEST_CASE("split makes communicators of the ranks with the same color, ordered by key") {
+  run_ranks(5, [](Communicator& c) {
+    const auto part = c.split(c.rank() % 2, -c.rank());
+    REQUIRE(part);
+    CHECK(part->size() == (c.rank() % 2 ? 2 : 3));
+    CHECK(part->rank() == part->size() - 1 - c.rank() / 2);
+    const auto again = part->split(part->rank() == 0 ? 3 : -1);
+    CHECK((again != nullptr) == (part->rank() == 0));
+    if (again) CHECK(again->size() == 1);
+    // The three communicators do not disturb each other.
+    const Tensor x = full({1000}, c.rank()), y = full({1000}, 1);
+    const Work first = part->all_reduce(x), second = c.all_reduce(y);
+    second.wait();
+    first.wait();
+    check_equal(x, [&](int64_t) { return c.rank() % 2 ? 4 : 6; });
+    check_equal(y, [](int64_t) { return 5; });
+    const auto all = c.split(0);
+    CHECK(all->rank() == c.rank());
+    check_collectives(*all, Dtype::float32, 7);
+  });
+}
+
+}  // namespace

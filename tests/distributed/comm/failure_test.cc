@@ -1,0 +1,198 @@
+// Failures of ranks that are threads: each ends in one text on all ranks, soon, and for good.
+#include <atomic>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "distributed/comm/self.h"
+#include "distributed/comm/thread.h"
+#include "tests/distributed/comm/collectives.h"
+
+namespace {
+
+using namespace capstan;
+using namespace capstan::distributed;
+using namespace capstan::distributed::testing;
+using namespace std::chrono_literals;
+
+TEST_CASE("calls that differ between ranks are named, and no data is mixed") {
+  const Tensor x = zeros({10}), y = zeros({10}, {.dtype = Dtype::int64}), z = zeros({12});
+  const std::pair<std::function<Work(Communicator&)>, const char*> cases[] = {
+      {[&](Communicator& c) { return c.broadcast(zeros({10}), 0, "b"); },
+       "rank 1 made call 2 broadcast root 0 float32[10] \"b\""},
+      {[&](Communicator& c) { return c.all_reduce(zeros({12}), Reduce::sum, "a"); },
+       "rank 1 made call 2 all_reduce sum float32[12] \"a\""},
+      {[&](Communicator& c) {
+         return c.all_reduce(zeros({10}, {.dtype = Dtype::int64}), Reduce::sum, "a");
+       },
+       "rank 1 made call 2 all_reduce sum int64[10] \"a\""},
+      {[&](Communicator& c) { return c.all_reduce(zeros({10}), Reduce::max, "a"); },
+       "rank 1 made call 2 all_reduce max float32[10] \"a\""},
+      {[&](Communicator& c) { return c.all_reduce(zeros({10}), Reduce::sum, "other"); },
+       "rank 1 made call 2 all_reduce sum float32[10] \"other\""},
+      {[&](Communicator& c) { return c.barrier(); }, "rank 1 made call 2 barrier"},
+  };
+  for (const auto& [call, name] : cases) {
+    run_ranks(2, [&](Communicator& world) {
+      const auto c = world.split(0);
+      c->barrier().wait();
+      const Tensor mine = full({10}, 1);
+      const std::string text = error_of(
+          [&] { (c->rank() == 1 ? call(*c) : c->all_reduce(mine, Reduce::sum, "a")).wait(); });
+      check_shared(world, text, name);
+      check_shared(world, text, "rank 0 made call 2 all_reduce sum float32[10] \"a\"");
+    });
+  }
+}
+
+TEST_CASE("a difference between two of four ranks reaches all, and queued calls as well") {
+  run_ranks(4, [](Communicator& world) {
+    const auto c = world.split(0);
+    const Tensor x = zeros({100});
+    const Work first = c->rank() == 3 ? c->broadcast(x, 1, "weights") : c->all_reduce(x);
+    const Work second = c->all_reduce(zeros({5}));
+    const std::string text = error_of([&] { second.wait(); });
+    CHECK(first.done());
+    CHECK(second.done());
+    CHECK(error_of([&] { first.wait(); }) == text);
+    CHECK(error_of([&] { c->barrier(); }) == text);  // poisoned: throws at once
+    CHECK(c->failure() == text);
+    CHECK(c->flight_record().find(": failed") != std::string::npos);
+    check_shared(world, text, "rank 3 made call 1 broadcast root 1 float32[100] \"weights\"");
+  });
+}
+
+TEST_CASE("a send that meets another receive") {
+  run_ranks(2, [](Communicator& world) {
+    const auto c = world.split(0);
+    const std::string text = error_of([&] {
+      (c->rank() ? c->recv(zeros({3}), 0) : c->send(zeros({4}), 1)).wait();
+      c->barrier().wait();
+    });
+    check_shared(world, text, "rank 0 made send_recv float32[4], rank 1 made send_recv float32[3]");
+  });
+}
+
+TEST_CASE("a call that does not finish in time says who waited for whom, and who is missing") {
+  run_ranks(3,
+            [](Communicator& world) {
+              CommOptions options;
+              const auto start = Clock::now();
+              const auto c = world.split(0);
+              const std::string text = error_of([&] {
+                if (c->rank() != 2) c->all_reduce(zeros({7}), Reduce::sum, "bucket 4").wait();
+                while (c->failure().empty()) std::this_thread::sleep_for(1ms);
+                c->barrier();
+              });
+              check_shared(
+                  world, text,
+                  "call 1 all_reduce sum float32[7] \"bucket 4\" did not finish within 0.2 s");
+              check_shared(world, text, "rank 2 has only come to call 0");
+              CHECK(Clock::now() - start < 5s);
+            },
+            {.timeout = 200ms});
+}
+
+TEST_CASE("run_ranks throws what one rank threw, and the others do not wait for it") {
+  std::atomic<int> told = 0;
+  const auto start = Clock::now();
+  CHECK_THROWS_WITH_AS(run_ranks(4,
+                                 [&](Communicator& c) {
+                                   c.barrier().wait();
+                                   if (c.rank() == 2) throw IoError("[read] no file");
+                                   try {
+                                     c.all_reduce(zeros({100'000})).wait();
+                                   } catch (const SharedError& error) {
+                                     CHECK(std::string(error.what()) == "rank 2: [read] no file");
+                                     ++told;
+                                     throw;
+                                   }
+                                 }),
+                       "[read] no file", IoError);
+  CHECK(told == 3);
+  CHECK(Clock::now() - start < 5s);
+}
+
+TEST_CASE("run_ranks with ranks that are already done, and with a collective error") {
+  CHECK_THROWS_WITH_AS(run_ranks(3,
+                                 [&](Communicator& c) {
+                                   if (c.rank() == 0) throw ValueError("no");
+                                 }),
+                       "no", ValueError);
+  CHECK_THROWS_WITH_AS(
+      run_ranks(2, [&](Communicator& c) { c.together("x", [] { throw ValueError("all"); }); }),
+      "all", SharedError);
+  CHECK_THROWS_AS(run_ranks(0, [](Communicator&) {}), ValueError);
+}
+
+TEST_CASE("a result that is complete is not taken away by a failure right after it") {
+  for (int i = 0; i < 50; ++i) {
+    std::atomic<int> complete = 0;
+    CHECK_THROWS_WITH(run_ranks(3,
+                                [&](Communicator& c) {
+                                  const Tensor x = full({50'000}, 1);
+                                  c.all_reduce(x).wait();
+                                  ++complete;
+                                  throw ValueError("afterwards");
+                                }),
+                      "afterwards");
+    CHECK(complete == 3);
+  }
+}
+
+TEST_CASE("leave: one rank reports, with the ranks' own text if all failed alike") {
+  run_ranks(3, [](Communicator& world) {
+    const auto report = [&](const std::string& mine) {
+      const auto c = world.split(0);
+      c->fail(mine);
+      std::string text;
+      CHECK(c->leave(mine, [&](const std::string& t) { text = t; }));
+      return world.all_gather_strings(text);
+    };
+    CHECK(report("same") == std::vector<std::string>{"same", "", ""});
+    const auto texts = report(world.rank() == 1 ? "one" : "others");
+    CHECK(texts[0].rfind("rank ", 0) == 0);
+    CHECK(texts[1] == "");
+  });
+  const auto alone = make_self();
+  CHECK(alone->fail("broken") == "broken");
+  CHECK(error_of([&] { alone->barrier(); }) == "broken");
+  std::string text;
+  CHECK(alone->leave("broken", [&](const std::string& t) { text = t; }));
+  CHECK(text == "broken");
+}
+
+TEST_CASE("a communicator that goes because of an exception does not wait for its peers") {
+  const auto start = Clock::now();
+  std::atomic<int> told = 0;
+  CHECK_THROWS_AS(run_ranks(2,
+                            [&](Communicator& world) {
+                              const auto c = world.split(0);
+                              const Work work = c->rank() ? c->recv(zeros({5}), 0) : Work();
+                              if (c->rank() == 1) throw ValueError("gone");
+                              try {
+                                c->barrier().wait();
+                              } catch (const SharedError& error) {
+                                ++told;
+                                CHECK(std::string(error.what()).find("rank 1") == 0);
+                                throw;
+                              }
+                            }),
+                  ValueError);
+  CHECK(told == 1);
+  CHECK(Clock::now() - start < 5s);
+}
+
+TEST_CASE("CAPSTAN_TIMEOUT") {
+  CHECK(CommOptions().timeout == 10min);
+  setenv("CAPSTAN_TIMEOUT", "2.5", 1);
+  CHECK(CommOptions().timeout > 2400ms);
+  CHECK(CommOptions().timeout < 2600ms);
+  for (const char* bad : {"", "abc", "0", "-1", "5s", "nan", "1e30"}) {
+    setenv("CAPSTAN_TIMEOUT", bad, 1);
+    CHECK_THROWS_AS(CommOptions(), ValueError);
+  }
+  unsetenv("CAPSTAN_TIMEOUT");
+}
+
+}  // namespace

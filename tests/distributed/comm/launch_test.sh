@@ -1,0 +1,45 @@
+#!/bin/sh
+# launch_test.sh MPIRUN PROGRAM: however a program under run_main ends, it ends soon, on every rank, with one line.
+set -u
+mpirun=$1 program=$2
+failed=0
+
+# expect RANKS STATUS LINE HOW: STATUS is "ok" or "bad"; LINE is a pattern of the only line "launch_program: ..."
+# (empty: there is none).
+expect() {
+  output=$(CAPSTAN_TIMEOUT=3 timeout 60 "$mpirun" -np "$1" "$program" "$4" 2>&1)
+  case $? in
+    0) status=ok ;;
+    124) status=hung ;;
+    *) status=bad ;;
+  esac
+  lines=$(printf '%s\n' "$output" | grep '^launch_program: ')
+  if [ $status != "$2" ] || ! printf '%s\n' "$lines" | grep -qx "${3:+launch_program: $3}" ||
+    [ "$(printf '%s\n' "$lines" | wc -l)" != 1 ]; then
+    printf '%s on %s ranks: expected status %s and the line "%s", found status %s and:\n%s\n\n' \
+      "$4" "$1" "$2" "$3" $status "$output"
+    failed=1
+  fi
+}
+
+no_file="\\[read\\] no file 'data'"
+for ranks in 1 2 4; do
+  last=$((ranks - 1))
+  expect $ranks ok '' well
+  expect $ranks bad '' status
+  expect $ranks bad "$no_file" everywhere
+done
+for ranks in 2 4; do
+  last=$((ranks - 1))
+  expect $ranks bad "rank $last: $no_file" one
+  expect $ranks bad "rank $last: $no_file" one-early
+  expect $ranks bad "rank $last: $no_file" together
+  expect $ranks bad "rank $last: $no_file" busy
+  expect $ranks bad "\[agree\] options must be the same on all ranks: rank 0 has '.*3', rank $last has '.*2'" agree
+  expect $ranks bad ".* made call 2 all_reduce .* \"bucket 0\", rank $last made call 2 broadcast .*" differ
+  expect $ranks bad ".* \"bucket 1\" did not finish within .* s: .*; rank $last has only come to call 1" late
+  expect $ranks bad ".* \"bucket 2\" did not finish within .* s: .*; rank $last does not answer" stopped
+  expect $ranks bad '' dies
+done
+expect 4 bad "rank 1: rank 1: $no_file" split
+exit $failed
