@@ -67,16 +67,16 @@ void Ddp::share_initial_state(nn::Module& model) {
 void Ddp::begin_window_if_new() {
   const bool any = std::any_of(trained_.begin(), trained_.end(),
                                [](const auto& entry) { return entry.second.has_grad(); });
-  if (any && reduced_) {
-    raise<GradientError>(
-        "[ddp.backward] the gradients of the last window are still there: call zero_grad() after "
-        "step()");
-  }
   if (any && bypassed_) {
     raise<GradientError>(
         "[ddp.backward] the gradients hold a backward pass that this Ddp did not run: call "
         "zero_grad(), and "
         "ddp.backward(loss, weight, Sync::no) to accumulate");
+  }
+  if (any && reduced_) {
+    raise<GradientError>(
+        "[ddp.backward] the gradients of the last window are still there: call zero_grad() after "
+        "step()");
   }
   if (!any) {
     window_ = {};

@@ -28,7 +28,7 @@ Report::Report(const TrainOptions& options, distributed::Communicator& communica
     : title_(fmt::format("{} with {} on {} {}", options.model, options.optimizer,
                          communicator.size(), communicator.size() == 1 ? "rank" : "ranks")),
       bar_(out, style_on(communicator, options),
-           (last_step + steps_per_epoch - 1) / steps_per_epoch, step, last_step) {
+           (last_step + steps_per_epoch - 1) / steps_per_epoch, last_step, step) {
   communicator.together("output files", [&] {
     if (communicator.rank() > 0) return;
     make_folder(options.checkpoint);

@@ -13,15 +13,33 @@ Channel::Channel(Transport& transport, std::chrono::milliseconds timeout)
 void Channel::begin(const Call& call) {
   call_ = call;
   deadline_ = Clock::now() + timeout_;
-  greeted_.assign(size(), false);
-  heard_.assign(size(), false);
+  shown_ = looked_ = false;
+  if (size() > 1 && call.kind != Kind::send_recv) show_call(right());
+}
+
+void Channel::show_call(int peer) {
+  if (shown_) return;
+  shown_ = true;
+  transport_.post(peer, &call_, sizeof call_);
+}
+
+void Channel::look_at_call(int peer) {
+  if (looked_) return;
+  looked_ = true;
+  if (!transport_.receive(peer, &theirs_, sizeof theirs_, deadline_)) timed_out(peer);
+  if (same_call(call_, theirs_)) return;
+  // Both ends may find the difference: name the lower rank first, so that they use the same words.
+  const bool first = rank() < peer;
+  raise<MismatchError>(
+      "[{}] the ranks' calls differ: rank {} made {}, rank {} made {}; every rank must make the "
+      "same calls in the same order",
+      to_string(first ? call_.kind : theirs_.kind), std::min(rank(), peer),
+      to_string(first ? call_ : theirs_), std::max(rank(), peer),
+      to_string(first ? theirs_ : call_));
 }
 
 void Channel::send(int peer, const void* data, int64_t bytes) {
-  if (!greeted_[peer]) {
-    greeted_[peer] = true;
-    transport_.post(peer, &call_, sizeof call_);
-  }
+  if (call_.kind == Kind::send_recv) show_call(peer);
   const auto* from = static_cast<const std::byte*>(data);
   int64_t done = 0;
   do {
@@ -34,12 +52,7 @@ void Channel::send(int peer, const void* data, int64_t bytes) {
 }
 
 void Channel::receive(int peer, void* data, int64_t bytes) {
-  if (!heard_[peer]) {
-    // The sender posted header and data together, so looking at the header first costs no time.
-    heard_[peer] = true;
-    if (!transport_.receive(peer, &theirs_, sizeof theirs_, deadline_)) timed_out(peer);
-    check(theirs_, peer);
-  }
+  look_at_call(call_.kind == Kind::send_recv ? peer : left());
   auto* to = static_cast<std::byte*>(data);
   int64_t done = 0;
   do {
@@ -50,6 +63,7 @@ void Channel::receive(int peer, void* data, int64_t bytes) {
 }
 
 void Channel::finish() {
+  if (size() > 1 && call_.kind != Kind::send_recv) look_at_call(left());
   const int late = transport_.flush(deadline_);
   if (late >= 0) timed_out(late);
 }
@@ -57,17 +71,6 @@ void Channel::finish() {
 std::byte* Channel::scratch(int64_t bytes) {
   if (static_cast<int64_t>(scratch_.size()) < bytes) scratch_.resize(bytes);
   return scratch_.data();
-}
-
-void Channel::check(const Call& theirs, int peer) const {
-  if (same_call(call_, theirs)) return;
-  // Both ends may find the difference: name the lower rank first, so that they use the same words.
-  const bool first = rank() < peer;
-  raise<CommError>(
-      "[{}] the ranks' calls differ: rank {} made {}, rank {} made {}; every rank must make the "
-      "same calls in the same order",
-      to_string(first ? call_.kind : theirs.kind), std::min(rank(), peer),
-      to_string(first ? call_ : theirs), std::max(rank(), peer), to_string(first ? theirs : call_));
 }
 
 void Channel::timed_out(int peer) const {

@@ -1,7 +1,12 @@
 // Defines Channel, a Transport during one collective: what the algorithms are written on.
 //
-// It adds what every algorithm needs and none should repeat: the check that both ends are in the
+// It adds what every algorithm needs and none should repeat: the check that all ranks are in the
 // same call, the deadline, the traffic counters, scratch memory, and cutting into pieces.
+//
+// The check: each rank shows its call to its right neighbour, and looks at its left neighbour's
+// before it takes in data. If all neighbours agree, all ranks do; if not, at least one rank finds
+// out. The header goes out first and is looked at late, so a ring, which waits for its left
+// neighbour anyway, loses no time. A send or receive shows its call to the other end instead.
 #pragma once
 
 #include <atomic>
@@ -12,6 +17,11 @@
 #include "distributed/comm/transport.h"
 
 namespace capstan::distributed {
+
+/// The ranks' calls differ: the error that explains all others that may come of it.
+struct MismatchError : CommError {
+  using CommError::CommError;
+};
 
 class Channel {
  public:
@@ -24,12 +34,11 @@ class Channel {
   Transport& transport() { return transport_; }
   const Call& call() const { return call_; }
 
-  /// Starts to send to another rank; the bytes must stay unchanged until finish(). An empty message
-  /// is a message too, so that every algorithm compares calls, whatever the count.
+  /// Starts to send to another rank; the bytes must stay unchanged until finish().
   void send(int peer, const void* data, int64_t bytes);
   /// Waits for a message of `bytes` bytes from another rank.
   void receive(int peer, void* data, int64_t bytes);
-  /// Waits until all bytes sent may be changed.
+  /// Waits until all bytes sent may be changed. Every algorithm ends with it.
   void finish();
 
   /// Memory that stays until the end of the collective; a second request may move the first.
@@ -44,15 +53,16 @@ class Channel {
   int64_t messages() const { return messages_; }
 
  private:
-  void check(const Call& theirs, int peer) const;
+  void show_call(int peer);  // unless it has been shown
+  void look_at_call(int peer);
   [[noreturn]] void timed_out(int peer) const;
 
   Transport& transport_;
   const std::chrono::milliseconds timeout_;
   Call call_;
   Clock::time_point deadline_;
-  Call theirs_;                         // a member: a network may write it late, after a failure
-  std::vector<char> greeted_, heard_;  // ranks to which (from which) this call's header has gone
+  Call theirs_;  // a member: a network may write it late, after a failure
+  bool shown_ = false, looked_ = false;
   std::vector<std::byte> scratch_;
   std::atomic<int64_t> bytes_sent_{0}, messages_{0};
 };

@@ -50,14 +50,13 @@ void Failure::listen(std::chrono::milliseconds grace, const F& complete) {
 
 std::string Failure::decide() const {
   const Notice* cause = nullptr;
-  bool everywhere = true;  // all ranks failed by themselves, for the same reason
   for (const auto& notice : heard_) {
-    if (notice && notice->cause && !cause) cause = &*notice;
-    everywhere = everywhere && notice && notice->cause && cause && notice->text == cause->text;
+    if (!notice || !notice->cause) continue;
+    if (!cause || (notice->explains && !cause->explains)) cause = &*notice;
   }
   if (!cause) return "[communicator] a rank failed and did not say why";
   std::string text = cause->text;
-  if (cause->name_rank) return everywhere ? text : fmt::format("rank {}: {}", cause->rank, text);
+  if (cause->name_rank) return fmt::format("rank {}: {}", cause->rank, text);
   // For a call that did not finish: who is missing from it?
   for (size_t r = 0; r < heard_.size(); ++r) {
     if (!heard_[r]) {

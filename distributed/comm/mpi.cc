@@ -101,7 +101,7 @@ struct WireNotice {
   int64_t sequence;
   int32_t rank;
   Notice::Kind kind;
-  bool cause, name_rank;
+  bool cause, explains, name_rank;
   char text[kNoticeText + 1];
 };
 
@@ -201,7 +201,8 @@ class MpiTransport : public Transport {
     static std::mutex mutex;
     std::lock_guard lock(mutex);
     WireNotice& wire = sent.emplace_back();
-    wire = {notice.sequence, notice.rank, notice.kind, notice.cause, notice.name_rank, {}};
+    wire = {notice.sequence, notice.rank,      notice.kind, notice.cause,
+            notice.explains, notice.name_rank, {}};
     notice.text.copy(wire.text, sizeof wire.text - 1);
     for (int r = 0; r < size_; ++r) {
       if (r == rank_) continue;
@@ -217,6 +218,7 @@ class MpiTransport : public Transport {
                           .rank = wire_.rank,
                           .sequence = wire_.sequence,
                           .cause = wire_.cause,
+                          .explains = wire_.explains,
                           .name_rank = wire_.name_rank,
                           .text = wire_.text});
       has_notice_ = false;

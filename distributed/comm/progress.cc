@@ -146,7 +146,9 @@ void Progress::run() {
       }
       return on_failure(message ? notice(*message, true) : notice());
     } catch (const std::exception& error) {
-      return on_failure(notice(error.what()));
+      Notice mine = notice(error.what());
+      mine.explains = dynamic_cast<const MismatchError*>(&error) != nullptr;
+      return on_failure(std::move(mine));
     }
     lock.lock();
     queue_.pop_front();

@@ -32,6 +32,7 @@ struct Notice {
   int rank = 0;
   int64_t sequence = 0;    // the last collective that the rank had started
   bool cause = false;      // the rank failed by itself; otherwise it was told
+  bool explains = false;   // the error that other errors may come from
   bool name_rank = false;  // the text does not yet say which rank it is about
   std::string text;
 };
@@ -39,8 +40,9 @@ struct Notice {
 /// Thrown by a wait because a notice has come or interrupt() was called.
 struct Interrupted {};
 
-/// When a disturbed wait gives up: not at once, since the call may still be able to finish. A rank that
-/// fails right after a collective must not take away the result from those that are a little behind.
+/// When a disturbed wait gives up: not at once, since the call may still be able to finish. A rank
+/// that fails right after a collective must not take away the result from those that are a little
+/// behind.
 class Patience {
  public:
   /// To be asked while disturbed; false for 100 ms from the first time.

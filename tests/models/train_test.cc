@@ -158,6 +158,20 @@ TEST_CASE("a run that is resumed at its end evaluates again") {
   CHECK(again.steps.empty());
 }
 
+TEST_CASE("a run shows how far it is") {
+  TrainOptions options = small_run(20);
+  options.progress = "bar";
+  std::ostringstream out;
+  train(options, *distributed::make_self(), training_set(), test_set(), out);
+  CHECK(out.str().starts_with("\r\033[K1/2 [>         ] loss 2."));
+  CHECK(out.str().find("epoch 1, step 17: test accuracy ") != std::string::npos);
+  CHECK(out.str().find("epoch 2, step 20: test accuracy ") != std::string::npos);
+  options.quiet = true;
+  out.str("");
+  train(options, *distributed::make_self(), training_set(), test_set(), out);
+  CHECK(out.str() == "");
+}
+
 TEST_CASE("dropout, the seed and the scaling rule change the run") {
   TrainOptions options = small_run(3);
   const TrainResult plain = train_on(2, options);

@@ -54,7 +54,10 @@ inline double reduced(Reduce op, Dtype dtype, int ranks, int64_t i) {
 
 inline void check_equal(const Tensor& tensor, const std::function<double(int64_t)>& expected) {
   const std::vector<double> values = tensor.to_vector<double>();
-  for (int64_t i = 0; i < tensor.numel(); ++i) REQUIRE(values[i] == expected(i));
+  int64_t i = 0;
+  while (i < tensor.numel() && values[i] == expected(i)) ++i;
+  CAPTURE(i);
+  REQUIRE(i == tensor.numel());
 }
 
 // All collectives on tensors of `count` elements (per rank, where there are parts).

@@ -7,7 +7,7 @@ failed=0
 # expect RANKS STATUS LINE HOW: STATUS is "ok" or "bad"; LINE is a pattern of the only line "launch_program: ..."
 # (empty: there is none).
 expect() {
-  output=$(CAPSTAN_TIMEOUT=3 timeout 60 "$mpirun" -np "$1" "$program" "$4" 2>&1)
+  output=$(CAPSTAN_TIMEOUT=1 timeout 60 "$mpirun" -np "$1" "$program" "$4" 2>&1)
   case $? in
     0) status=ok ;;
     124) status=hung ;;
