@@ -78,8 +78,13 @@ void Accumulator::backward(std::span<const Tensor> grads, std::span<Tensor>) {
   const Tensor& grad = grads[0];
   check(grad);
   NoGrad guard;
+  // The first gradient is kept as it is if it is dense and the engine alone holds it.
+  const bool ours = grad.body().references() == 1 && grad.storage().references() == 1;
   if (has_grad_) {
     add_into(grad_, grad);
+  } else if (!placed_ && ours && grad.is_contiguous()) {
+    grad_ = grad;
+    has_grad_ = true;
   } else {
     set_grad(grad);
   }
@@ -95,11 +100,9 @@ void Accumulator::zero_grad() {
 void Accumulator::set_grad(const Tensor& grad) {
   check(grad);
   if (placed_) {
-    if (!grad_.same(grad)) copy_elements(grad, grad_);
+    copy_elements(grad, grad_);
   } else {
-    // Keep the tensor itself if it is dense and nobody else can see it; one handle is the caller's.
-    const bool ours = grad.body().references() == 1 && grad.storage().references() == 1;
-    grad_ = ours && grad.is_contiguous() && !grad.requires_grad() ? grad : dense_copy(grad);
+    grad_ = dense_copy(grad);
   }
   has_grad_ = true;
 }

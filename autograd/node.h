@@ -78,7 +78,7 @@ class Accumulator final : public Node {
 
   /// Forgets the gradient; a placed one keeps its place.
   void zero_grad();
-  /// Replaces the gradient.
+  /// Replaces the gradient by a copy of `grad`.
   void set_grad(const Tensor& grad);
   /// Moves the gradient into `place` (the leaf's shape, dtype and device; contiguous) and keeps it
   /// there.

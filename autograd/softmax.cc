@@ -65,7 +65,8 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, LossReduction 
   const int64_t counted = count_targets(labels, logits.shape()[1], ignore);
 
   const TensorOptions like{logits.dtype(), logits.device()};
-  Tensor losses = empty({logits.shape()[0]}, like), log_sums = empty_like(losses);
+  const int64_t rows = logits.shape()[0];
+  Tensor losses = empty({rows}, like), log_sums = empty({rows, 2}, like);
   backend(losses).cross_entropy(scores, labels, ignore, losses, log_sums);
   losses = record(
       "cross_entropy", losses, inputs(logits),

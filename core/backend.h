@@ -89,8 +89,10 @@ class Backend {
   // Softmax along the last axis of dense [rows, classes].
   virtual void log_softmax(const Tensor& in, const Tensor& out) = 0;
   virtual void log_softmax_grad(const Tensor& grad, const Tensor& out, const Tensor& in_grad) = 0;
-  /// losses[i] = -log softmax(logits[i])[targets[i]], 0 where the target is `ignore`; log_sums
-  /// [rows] are kept for the gradient. logits [rows, classes], targets int64 [rows] (validated).
+  /// losses[i] = -log softmax(logits[i])[targets[i]], 0 where the target is `ignore`. log_sums
+  /// [rows, 2] are kept for the gradient: the row's maximum, and the log of the sum of exponentials
+  /// relative to it (apart, because adding them would round the second away). logits [rows,
+  /// classes], targets int64 [rows] (validated).
   virtual void cross_entropy(const Tensor& logits, const Tensor& targets, int64_t ignore,
                              const Tensor& losses, const Tensor& log_sums) = 0;
   /// logits_grad[i] = (softmax(logits[i]) - onehot(targets[i])) * grad[i]; 0 where ignored.

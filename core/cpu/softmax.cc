@@ -96,10 +96,11 @@ void CpuBackend::cross_entropy(const Tensor& logits, const Tensor& targets, int6
     T* const sums = log_sums.mutable_data<T>();
     parallel_for(rows, grain(classes), [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        sums[i] = loss[i] = T{0};
+        sums[2 * i] = sums[2 * i + 1] = loss[i] = T{0};
         if (target[i] == ignore) continue;
         const auto sum = log_sum_exp(x + i * classes, classes);
-        sums[i] = sum.most + sum.rest;
+        sums[2 * i] = sum.most;
+        sums[2 * i + 1] = sum.rest;
         loss[i] = sum.most - x[i * classes + target[i]] + sum.rest;
       }
     });
@@ -123,11 +124,11 @@ void CpuBackend::cross_entropy_grad(const Tensor& grad, const Tensor& logits, co
           std::fill_n(row, classes, T{0});
           continue;
         }
-        const T slope = g[i];
-        for_each_exp(x + i * classes, classes, sums[i], [&](int64_t at, int64_t count, const T* e) {
-          cpu::map_row(count, e, 1, row + at, 1, [slope](T p) { return p * slope; });
+        const T most = sums[2 * i], scale = g[i] * std::exp(-sums[2 * i + 1]);
+        for_each_exp(x + i * classes, classes, most, [&](int64_t at, int64_t count, const T* e) {
+          cpu::map_row(count, e, 1, row + at, 1, [scale](T value) { return value * scale; });
         });
-        row[target[i]] -= slope;
+        row[target[i]] -= g[i];
       }
     });
   });

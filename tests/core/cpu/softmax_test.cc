@@ -60,7 +60,7 @@ TEST_CASE("cross-entropy and its gradient match float64, ignored rows are 0") {
       for (int64_t i = 0; i < rows; ++i) labels[i] = i % 3 == 1 ? kIgnore : i * 7 % classes;
       const Tensor targets = from_vector(labels, {rows});
       const TensorOptions options{.dtype = dtype};
-      const Tensor losses = empty({rows}, options), sums = empty({rows}, options);
+      const Tensor losses = empty({rows}, options), sums = empty({rows, 2}, options);
       const Tensor dx = full(shape, NAN, options);
       cpu().cross_entropy(x, targets, kIgnore, losses, sums);
       cpu().cross_entropy_grad(grad, x, targets, kIgnore, sums, dx);
@@ -93,7 +93,7 @@ TEST_CASE("large and infinite logits stay finite; a masked class has probability
     CHECK(error_of(y, {-std::log(2.0), -std::log(2.0), -INFINITY, -2e4, -1e4, 0}) < 1e-6);
     cpu().log_softmax_grad(ones({2, 3}, {.dtype = dtype}), y, dx);
     CHECK(dx.to_vector<double>()[2] == 1);  // 1 - 0 * 3
-    const Tensor losses = empty({2}, {.dtype = dtype}), sums = empty_like(losses);
+    const Tensor losses = empty({2}, {.dtype = dtype}), sums = empty({2, 2}, {.dtype = dtype});
     const Tensor targets = from_vector<int64_t>({0, 0}, {2});
     cpu().cross_entropy(x, targets, kIgnore, losses, sums);
     CHECK(error_of(losses, {std::log(2.0), 2e4}) < 1e-6);
@@ -107,7 +107,8 @@ TEST_CASE("large and infinite logits stay finite; a masked class has probability
 
 TEST_CASE("the known answer of three rows, one ignored") {
   const Tensor x = from_vector<double>({2, 1, 0, 0, 1, 2, 1, 1, 1}, {3, 3});
-  const Tensor losses = empty({3}, {.dtype = Dtype::float64}), sums = empty_like(losses);
+  const Tensor losses = empty({3}, {.dtype = Dtype::float64}),
+               sums = empty({3, 2}, {.dtype = Dtype::float64});
   cpu().cross_entropy(x, from_vector<int64_t>({0, kIgnore, 2}, {3}), kIgnore, losses, sums);
   const auto loss = losses.to_vector<double>();
   CHECK((loss[0] + loss[2]) / 2 == doctest::Approx(0.7531091266).epsilon(1e-10));
