@@ -3,8 +3,9 @@
 //
 //   tools/mpirun.sh -np 2 bazel-bin/benchmarks/all_reduce
 //
-// "GB/s" is bytes of the tensor over the time of one call. "work lost" is for ranks that compute
-// until their call is done: the computing that did not get done, compared with no call at all.
+// "GB/s" is the tensor's bytes over the time of one call. "busy us" is the time of a call whose
+// caller computes until it is done, "lost us" the computing that did not get done meanwhile. On a
+// machine that does other things as well, "lost us" means little.
 #include <fmt/format.h>
 #include <mpi.h>
 
@@ -55,7 +56,7 @@ int run(Communicator& communicator, int, char**) {
   const bool speaks = communicator.rank() == 0;
   if (speaks) {
     fmt::print("{}\n{:>10} {:>12} {:>12} {:>10} {:>10} {:>8} {:>16} {:>10}\n", "", "bytes",
-               "ours us", "MPI us", "ours GB/s", "MPI GB/s", "ratio", "computing us", "work lost");
+               "ours us", "MPI us", "ours GB/s", "MPI GB/s", "ratio", "busy us", "lost us");
   }
   preflight(communicator);
   for (int64_t bytes : {4LL, 4LL << 10, 250LL << 10, 1700LL << 10, 25LL << 20, 100LL << 20}) {
@@ -84,7 +85,7 @@ int run(Communicator& communicator, int, char**) {
       lost += seconds_since(start) - static_cast<double>(units) * unit;
     });
     if (speaks) {
-      fmt::print("{:>10} {:>12.1f} {:>12.1f} {:>10.3f} {:>10.3f} {:>8.2f} {:>16.1f} {:>9.1f}u\n",
+      fmt::print("{:>10} {:>12.1f} {:>12.1f} {:>10.3f} {:>10.3f} {:>8.2f} {:>16.1f} {:>10.1f}\n",
                  bytes, ours * 1e6, mpi * 1e6, bytes / ours / 1e9, bytes / mpi / 1e9, mpi / ours,
                  busy * 1e6, lost / repetitions * 1e6);
     }

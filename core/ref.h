@@ -20,8 +20,8 @@ class RefCounted {
   int64_t references() const { return count_.load(std::memory_order_acquire); }
 
  protected:
-  /// Runs when the last Ref goes. A class whose objects form long chains overrides it, so that a chain
-  /// is not destroyed by recursion.
+  /// Runs when the last Ref goes. A class whose objects form long chains overrides it, so that a
+  /// chain is not destroyed by recursion.
   virtual void destroy() { delete this; }
 
  private:
@@ -62,7 +62,8 @@ class Ref {
     if (object_) static_cast<RefCounted*>(object_)->count_.fetch_add(1, std::memory_order_relaxed);
   }
   void release() {
-    if (object_ && static_cast<RefCounted*>(object_)->count_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    if (object_ &&
+        static_cast<RefCounted*>(object_)->count_.fetch_sub(1, std::memory_order_acq_rel) == 1) {
       static_cast<RefCounted*>(object_)->destroy();
     }
   }

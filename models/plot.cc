@@ -140,15 +140,17 @@ std::vector<Point> thinned(const std::vector<StepRecord>& steps, size_t most) {
   return points;
 }
 
-/// Each value becomes the mean of `reach` values before it, itself, and as many after it.
+/// Each value becomes the mean of itself, up to `reach` values before it and as many after it, so
+/// that the curve does not lag behind.
 std::vector<Point> smoothed(const std::vector<Point>& points, int64_t reach) {
   std::vector<Point> out = points;
   const int64_t count = std::ssize(points);
   for (int64_t i = 0; i < count; ++i) {
-    const int64_t near = std::min({reach, i, count - 1 - i});  // as many on both sides: no lag
+    const int64_t near = std::min(reach, i);
+    const int64_t begin = i - near, end = std::min(i + near + 1, count);
     double sum = 0;
-    for (int64_t k = i - near; k <= i + near; ++k) sum += points[k].y;
-    out[i].y = sum / static_cast<double>(2 * near + 1);
+    for (int64_t k = begin; k < end; ++k) sum += points[k].y;
+    out[i].y = sum / static_cast<double>(end - begin);
   }
   return out;
 }

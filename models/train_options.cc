@@ -45,7 +45,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
       ->group("Batch");
 
   app.add_option("--optimizer", o.optimizer, "sgd or adamw")->group("Optimizer");
-  app.add_option("--rate", o.rate, "Highest learning rate (sgd 0.02, adamw 0.001)")
+  app.add_option("--rate", o.rate, "Highest learning rate (sgd 0.05, adamw 0.001)")
       ->group("Optimizer");
   app.add_flag("--scale-rate", o.scale_rate, "Linear scaling rule: multiply the rate by the ranks")
       ->group("Optimizer");
@@ -156,7 +156,7 @@ void check(const TrainOptions& o) {
 }
 
 double TrainOptions::peak_rate(int64_t ranks) const {
-  const double base = rate.value_or(optimizer == "sgd" ? 0.02 : 0.001);
+  const double base = rate.value_or(optimizer == "sgd" ? 0.05 : 0.001);
   return scale_rate ? optim::scale_rate_linearly(base, ranks) : base;
 }
 

@@ -71,7 +71,7 @@ TEST_CASE("every option arrives") {
 TEST_CASE("what is left open follows from the rest") {
   const TrainOptions sgd = parse({"--batch", "16", "--accumulate", "2"}).options;
   CHECK(sgd.samples_per_step(3) == 96);
-  CHECK(sgd.peak_rate(3) == 0.02);
+  CHECK(sgd.peak_rate(3) == 0.05);
   CHECK(sgd.decay() == 5e-4);
   CHECK(sgd.nesterov);
   const TrainOptions adamw =
