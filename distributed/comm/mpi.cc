@@ -6,7 +6,7 @@
 // long as nothing arrives; see Pause. A thread that wakes up from a short sleep gets its core at
 // once, even from a thread that computes. One that calls sched_yield(), as Open MPI does inside its
 // tests if mpi_yield_when_idle is set, waits for that thread's whole time slice: 250 KB between two
-// ranks that compute then take 30 ms instead of 0.1 ms. So we ask Open MPI not to.
+// ranks that compute then took 28 to 60 ms instead of 0.05 to 0.5. So we ask Open MPI not to.
 //
 // A program that ends after a failure must not finalise MPI: that waits for all ranks.
 #include "distributed/comm/mpi.h"

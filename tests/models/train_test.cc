@@ -77,11 +77,11 @@ TEST_CASE("the loss curve of 100 steps is the same on 1, 2, 3 and 4 ranks, and w
     CHECK(alone.steps.back().loss < 0.7 * alone.steps.front().loss);
     for (const auto& [ranks, accumulate] : {std::pair(2, 1), {4, 1}, {3, 1}, {1, 4}, {2, 2}}) {
       if (options.model == "mlp" && ranks == 3) continue;
-      CAPTURE(model);
-      CAPTURE(ranks);
-      CAPTURE(accumulate);
       options.accumulate = accumulate;
-      CHECK(difference(train_on(ranks, options), alone) < 1e-5);
+      const double largest = difference(train_on(ranks, options), alone);
+      MESSAGE(model << " on " << ranks << " ranks, accumulate " << accumulate
+                    << ": losses of 100 steps differ by at most " << largest);
+      CHECK(largest < 1e-5);
     }
   }
 }
