@@ -52,10 +52,7 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor* bias, const W
     if (t && t->dtype() != x.dtype()) {
       raise<DtypeError>("[conv2d] dtypes must be equal, got {} and {}", x.dtype(), t->dtype());
     }
-    if (t && !(t->device() == x.device())) {
-      raise<DeviceError>("[conv2d] tensors must be on one device, got {} and {}", x.device(),
-                         t->device());
-    }
+    if (t) check_same_device("conv2d", x.device(), t->device());
   }
 
   const Tensor images = contiguous(detach(x)), kernel = contiguous(detach(weight));

@@ -17,14 +17,8 @@ Tensor as_operand(const Tensor& x, Dtype dtype, const Shape& shape) {
   return typed.shape() == shape ? typed : view_of(typed, typed.layout().expanded(shape));
 }
 
-void check_same_device(const char* operation, const Tensor& a, const Tensor& b) {
-  if (a.device() == b.device()) return;
-  raise<DeviceError>("[{}] tensors must be on one device, got {} and {}", operation, a.device(),
-                     b.device());
-}
-
 Tensor binary(const char* operation, Binary op, const Tensor& a, const Tensor& b, Dtype dtype) {
-  check_same_device(operation, a, b);
+  check_same_device(operation, a.device(), b.device());
   if (a.shape() == b.shape() && a.dtype() == dtype && b.dtype() == dtype) {
     Tensor out = empty(a.shape(), {dtype, a.device()});
     backend(out).binary(op, a, b, out);
@@ -42,7 +36,7 @@ Tensor binary(const char* operation, Binary op, const Tensor& a, const Tensor& b
 }
 
 Tensor compare(const char* operation, Compare op, const Tensor& a, const Tensor& b) {
-  check_same_device(operation, a, b);
+  check_same_device(operation, a.device(), b.device());
   const Shape shape = broadcast(operation, a.shape(), b.shape());
   const Dtype dtype = promote(a.dtype(), b.dtype());
   Tensor out = empty(shape, {Dtype::boolean, a.device()});
@@ -235,8 +229,8 @@ Tensor greater_equal(const Tensor& a, const Tensor& b) {
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b) {
   if (condition.dtype() != Dtype::boolean)
     wrong_dtype("where", "a bool condition", condition.dtype());
-  check_same_device("where", a, b);
-  check_same_device("where", condition, a);
+  check_same_device("where", a.device(), b.device());
+  check_same_device("where", condition.device(), a.device());
   const Shape shape =
       broadcast("where", condition.shape(), broadcast("where", a.shape(), b.shape()));
   const Dtype dtype = promote(a.dtype(), b.dtype());

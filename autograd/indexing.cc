@@ -13,10 +13,7 @@ Tensor take_rows(const Tensor& x, const Tensor& indices) {
     raise<ShapeError>("[take_rows] takes rows [n, ...] and indices [m], got {} and {}", x.shape(),
                       indices.shape());
   }
-  if (!(indices.device() == x.device())) {
-    raise<DeviceError>("[take_rows] tensors must be on one device, got {} and {}", x.device(),
-                       indices.device());
-  }
+  check_same_device("take_rows", x.device(), indices.device());
   const Tensor positions = contiguous(indices);
   if (indices.device().kind != Device::Kind::meta) {
     const int64_t* position = positions.data<int64_t>();

@@ -16,10 +16,7 @@ void check_pair(const char* operation, const Tensor& a, const Tensor& b) {
   if (a.dtype() != b.dtype()) {
     raise<DtypeError>("[{}] dtypes must be equal, got {} and {}", operation, a.dtype(), b.dtype());
   }
-  if (!(a.device() == b.device())) {
-    raise<DeviceError>("[{}] tensors must be on one device, got {} and {}", operation, a.device(),
-                       b.device());
-  }
+  check_same_device(operation, a.device(), b.device());
 }
 
 /// `x` if the kernel can read it (one axis dense, the other stepping over it), else a dense copy.

@@ -57,10 +57,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, LossReduction 
     raise<ShapeError>("[cross_entropy] takes logits [n, classes] and targets [n], got {} and {}",
                       logits.shape(), targets.shape());
   }
-  if (!(targets.device() == logits.device())) {
-    raise<DeviceError>("[cross_entropy] tensors must be on one device, got {} and {}",
-                       logits.device(), targets.device());
-  }
+  check_same_device("cross_entropy", logits.device(), targets.device());
   const Tensor scores = contiguous(detach(logits)), labels = contiguous(targets);
   const int64_t counted = count_targets(labels, logits.shape()[1], ignore);
 

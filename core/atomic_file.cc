@@ -50,8 +50,10 @@ struct Cleanup {
 }  // namespace
 
 void write_atomically(const std::string& path, const std::function<void(std::ostream&)>& write) {
-  const fs::path target = path;
   std::error_code ignored;
+  // What a link points to is written, and the link stays.
+  const fs::path target =
+      fs::is_symlink(path, ignored) ? fs::weakly_canonical(path) : fs::path(path);
   if (fs::exists(target, ignored) && !fs::is_regular_file(target, ignored)) {
     raise<IoError>("[write_atomically] {} exists and is not a file", path);
   }

@@ -22,6 +22,11 @@ Device Device::parse(std::string_view text) {
   raise<DeviceError>("[device] expected cpu, cpu:N, cuda:N or meta, got '{}'", text);
 }
 
+void check_same_device(const char* operation, Device a, Device b) {
+  if (a == b) return;
+  raise<DeviceError>("[{}] tensors must be on one device, got {} and {}", operation, a, b);
+}
+
 std::string to_string(Device device) {
   if (device.kind == Device::Kind::meta) return "meta";
   return fmt::format("{}:{}", device.kind == Device::Kind::cpu ? "cpu" : "cuda", device.index);

@@ -25,6 +25,9 @@ struct Device {
   friend bool operator==(const Device&, const Device&) = default;
 };
 
+/// Throws DeviceError unless `operation` finds its tensors on one device.
+void check_same_device(const char* operation, Device a, Device b);
+
 /// "cpu:0", "cuda:1", "meta".
 std::string to_string(Device device);
 

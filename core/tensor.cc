@@ -224,6 +224,13 @@ void fill_elements(const Tensor& tensor, double value) {
   backend(tensor).fill(tensor, value);
 }
 
+void scale_elements(const Tensor& tensor, double factor) {
+  if (!is_floating(tensor.dtype())) wrong_dtype("scale", "float32 or float64", tensor.dtype());
+  const Tensor scalar = full({}, factor, {.dtype = tensor.dtype(), .device = tensor.device()});
+  const Tensor everywhere = view_of(scalar, scalar.layout().expanded(tensor.shape()));
+  backend(tensor).binary(Binary::multiply, tensor, everywhere, tensor);
+}
+
 Tensor dense_copy(const Tensor& tensor) {
   const Tensor out = empty_like(tensor);
   copy_elements(tensor, out);

@@ -138,6 +138,8 @@ Tensor tensor_over(Ref<Storage> storage, const Layout& layout, Dtype dtype);
 /// They may share storage. Writing to meta does nothing. Throws ShapeError for shapes that differ
 /// or a target that repeats elements, DeviceError for reading from meta.
 void copy_elements(const Tensor& from, const Tensor& to);
+/// Multiplies every element of a floating point tensor, in place and outside the tape.
+void scale_elements(const Tensor& tensor, double factor);
 /// Sets every element, outside the tape. Throws ValueError for a value that an integer dtype cannot
 /// hold; any value but 0 makes a bool true.
 void fill_elements(const Tensor& tensor, double value);

@@ -14,7 +14,7 @@ namespace capstan {
 /// Threads that parallel_for may use, the caller included. Starts as CAPSTAN_THREADS or the number
 /// of cores this process may run on.
 int thread_count();
-/// Throws ValueError below 1. Takes effect with the next parallel_for.
+/// Throws ValueError below 1 and above 1024. Takes effect with the next parallel_for.
 void set_thread_count(int count);
 
 namespace detail {

@@ -7,6 +7,7 @@
 #include <cstring>
 
 #include "core/raise.h"
+#include "core/sha256.h"
 
 namespace capstan::data {
 namespace {
@@ -93,6 +94,14 @@ ImageDataset::ImageDataset(const Tensor& images, const Tensor& labels, int64_t c
   for (int pixel = 0; pixel < 256; ++pixel) {
     input_of_.push_back(static_cast<float>((pixel / 255.0 - mean) / deviation));
   }
+}
+
+std::string ImageDataset::digest() const {
+  Sha256 hash;
+  for (const Tensor& tensor : {images_, labels_}) {
+    hash.update(std::as_bytes(std::span(tensor.data<uint8_t>(), tensor.numel())));
+  }
+  return hash.hex();
 }
 
 Batch ImageDataset::batch(std::span<const int64_t> indices) const {

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "core/tensor.h"
@@ -61,6 +62,8 @@ class ImageDataset : public Dataset {
   int64_t height() const { return images_.size(1); }
   int64_t width() const { return images_.size(2); }
   int64_t classes() const { return classes_; }
+  /// SHA-256 over images and labels: ranks compare it before they train together.
+  std::string digest() const;
 
   /// Inputs float32 [n, 1, height, width], labels int64 [n].
   Batch batch(std::span<const int64_t> indices) const override;

@@ -1,10 +1,12 @@
 #include "distributed/ddp.h"
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 #include "autograd/engine.h"
 #include "core/raise.h"
+#include "nn/state.h"
 
 namespace capstan::distributed {
 
@@ -52,10 +54,7 @@ std::vector<int> Ddp::order() const {
 }
 
 void Ddp::share_initial_state(nn::Module& model) {
-  NamedTensors state = model.parameters();
-  for (const auto& [name, buffer] : model.buffers()) {
-    if (buffer.policy != nn::BufferPolicy::local) state.emplace_back(name, buffer);
-  }
+  const NamedTensors state = nn::state_dict(model);
   communicator_.agree("the model's parameters and buffers", describe(state));
   std::vector<Work> works;
   for (const auto& [name, tensor] : state) {
@@ -85,9 +84,10 @@ void Ddp::begin_window_if_new() {
 }
 
 void Ddp::backward(const Tensor& loss, double weight, Sync sync) {
-  if (!(weight > 0)) {
+  if (!(weight > 0 && std::isfinite(weight))) {
     raise<ValueError>(
-        "[ddp.backward] the weight of a loss must be above 0, got {}; a rank without samples "
+        "[ddp.backward] the weight of a loss must be a number above 0, got {}; a rank without "
+        "samples "
         "calls backward_without_data()",
         weight);
   }

@@ -5,7 +5,6 @@
 #include <sstream>
 
 #include "autograd/node.h"
-#include "core/backend.h"
 #include "core/raise.h"
 
 namespace capstan::distributed {
@@ -43,7 +42,9 @@ Reducer::Reducer(NamedTensors parameters, Communicator& communicator, std::vecto
 }
 
 Reducer::~Reducer() {
-  for (const auto& [_, parameter] : parameters_) accumulator(parameter).unplace_grad();
+  for (const auto& [_, parameter] : parameters_) {
+    if (parameter.requires_grad()) accumulator(parameter).unplace_grad();  // else frozen since
+  }
 }
 
 void Reducer::place(std::span<const int> order) {
@@ -120,12 +121,7 @@ Reducer::Share Reducer::finish() {
   const Share all{.weight = view_of(first.flat, {{}, {}, first.share_at}).item<double>(),
                   .loss = view_of(first.flat, {{}, {}, first.share_at + 1}).item<double>()};
   for (Bucket& bucket : buckets_) {
-    const Tensor factor =
-        full({}, all.weight > 0 ? 1 / all.weight : 0, {bucket.flat.dtype(), bucket.flat.device()});
-    bucket.flat.storage().bump_version();
-    backend(bucket.flat)
-        .binary(Binary::multiply, bucket.flat,
-                view_of(factor, factor.layout().expanded(bucket.flat.shape())), bucket.flat);
+    scale_elements(bucket.flat, all.weight > 0 ? 1 / all.weight : 0);
   }
   return all;
 }

@@ -16,6 +16,9 @@
 //   rank 0: x = 1, 2, 3 ; rank 1: x = 10 ; loss (w x - 1)^2 at w = 0
 //   sum over samples:  rank 0: -12, weight 3 ; rank 1: -20, weight 1 ; together -32 / 4 = -8
 //   (the mean of the ranks' means would be (-4 - 20) / 2 = -12: wrong)
+//
+// The weight has the dtype of the bucket: in float32 it counts exactly up to 2^24 samples a window,
+// and beyond that is rounded like the gradients.
 #pragma once
 
 #include <span>

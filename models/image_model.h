@@ -8,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "autograd/elementwise.h"
 #include "nn/module.h"
 
 namespace capstan::models {
@@ -20,13 +21,19 @@ class ImageModel {
       : forward_([m = model.get()](const Tensor& images) { return (*m)(images); }),
         module_(std::move(model)) {}
 
-  /// Images [n, 1, 28, 28] to logits [n, 10].
-  Tensor operator()(const Tensor& images) const { return forward_(images); }
+  /// Images [n, 1, 28, 28] of any dtype to logits [n, 10] of the model's.
+  Tensor operator()(const Tensor& images) const { return forward_(cast(images, dtype_)); }
   nn::Module& module() const { return *module_; }
+  /// Converts all parameters; images follow.
+  void to(Dtype dtype) {
+    module_->to(dtype);
+    dtype_ = dtype;
+  }
 
  private:
   std::function<Tensor(const Tensor&)> forward_;
   std::unique_ptr<nn::Module> module_;
+  Dtype dtype_ = Dtype::float32;
 };
 
 /// "mlp" or "lenet", with weights drawn from the default generator. Throws ValueError for another

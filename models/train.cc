@@ -41,7 +41,7 @@ std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options,
 optim::WarmupCosine make_schedule(const TrainOptions& options, int64_t steps_per_epoch,
                                   int64_t ranks) {
   const int64_t total = std::max(options.epochs * steps_per_epoch, options.steps.value_or(0));
-  const int64_t warmup = options.warmup.value_or(total / 20);
+  const int64_t warmup = options.warmup.value_or(total / 5);
   if (warmup > total) {
     raise<ValueError>("[options] --warmup {} is longer than the schedule of {} steps", warmup,
                       total);
@@ -109,10 +109,12 @@ TrainResult train(const TrainOptions& options, Communicator& communicator,
                   std::ostream& out) {
   check(options);
   if (training_set.size() == 0) raise<ValueError>("[train] the training set has no samples");
+  if (test_set.size() == 0) raise<ValueError>("[train] the test set has no samples");
   const int rank = communicator.rank(), ranks = communicator.size();
 
   manual_seed(options.seed);
-  const ImageModel model = make_image_model(options.model, options.dropout);
+  ImageModel model = make_image_model(options.model, options.dropout);
+  if (options.dtype == "float64") model.to(Dtype::float64);
   const auto optimizer = make_optimizer(options, model.module().parameters());
   const data::DataLoader loader(training_set, {.batch = options.samples_per_step(ranks),
                                                .accumulate = options.accumulate,
@@ -162,11 +164,11 @@ TrainResult train(const TrainOptions& options, Communicator& communicator,
       report.step(record, accuracy, samples, seconds_since(begin));
       if (options.save_every && state.step % *options.save_every == 0) save();
     }
+    save();  // first: whatever goes wrong from here on, the epoch is not lost
     if (!result.stopped) {
       result.test = evaluate(model, test_set, communicator);
       report.evaluation(*result.test);
     }
-    save();
   }
   if (!result.stopped && !result.test) {  // resumed at its end
     result.test = evaluate(model, test_set, communicator);

@@ -1,9 +1,11 @@
 // train_image: trains LeNet or an MLP on Fashion-MNIST, alone or under mpirun. See --help.
 #include <fmt/format.h>
 
+#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 
+#include "core/error.h"
 #include "core/threads.h"
 #include "data/fashion_mnist.h"
 #include "distributed/comm/launch.h"
@@ -63,9 +65,16 @@ int run(Communicator& communicator, int argc, char** argv) {
     test_set = data::fashion_mnist(options.data, data::Split::test);
   });
 
+  communicator.agree("data",
+                     "training set " + training_set->digest() + ", test set " + test_set->digest());
+
   catch_stop_signals();
   const TrainResult result = train(options, communicator, *training_set, *test_set, std::cout);
   if (first) print_result(result, options, communicator.size());
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || !std::cout) {
+    throw IoError("[train_image] the results could not be written to standard output");
+  }
   return result.stopped ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 

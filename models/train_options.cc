@@ -22,6 +22,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
 
   app.add_option("--model", o.model, "mlp or lenet")->group("Model");
   app.add_option("--dropout", o.dropout, "Probability of dropping an activation")->group("Model");
+  app.add_option("--dtype", o.dtype, "float32 or float64")->group("Model");
   app.add_option("--seed", o.seed, "Of weights, order of samples and dropout")
       ->group("Model")
       ->check(CLI::NonNegativeNumber);
@@ -45,11 +46,11 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
       ->group("Batch");
 
   app.add_option("--optimizer", o.optimizer, "sgd or adamw")->group("Optimizer");
-  app.add_option("--rate", o.rate, "Highest learning rate (sgd 0.05, adamw 0.001)")
+  app.add_option("--rate", o.rate, "Highest learning rate (sgd 0.02, adamw 0.001)")
       ->group("Optimizer");
   app.add_flag("--scale-rate", o.scale_rate, "Linear scaling rule: multiply the rate by the ranks")
       ->group("Optimizer");
-  app.add_option("--warmup", o.warmup, "Steps until the rate is reached (a 20th of the schedule)")
+  app.add_option("--warmup", o.warmup, "Steps until the rate is reached (a fifth of the schedule)")
       ->group("Optimizer");
   app.add_option("--weight-decay", o.weight_decay, "Weight decay (sgd 0.0005, adamw 0.01)")
       ->group("Optimizer");
@@ -67,8 +68,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
 
   app.add_option("--checkpoint", o.checkpoint, "Folder to save to, after each epoch and at the end")
       ->group("Output");
-  app.add_option("--save-every", o.save_every, "Save after this many steps instead")
-      ->group("Output");
+  app.add_option("--save-every", o.save_every, "Save every so many steps, too")->group("Output");
   app.add_flag("--resume", o.resume, "Continue from the checkpoint")->group("Output");
   app.add_option("--metrics", o.metrics, "File for a JSON line a step and an evaluation")
       ->group("Output");
@@ -115,6 +115,7 @@ bool is_among(const std::string& value, std::initializer_list<const char*> choic
 void check(const TrainOptions& o) {
   require(is_among(o.model, {"mlp", "lenet"}), "--model", "mlp or lenet", o.model);
   require(is_among(o.optimizer, {"sgd", "adamw"}), "--optimizer", "sgd or adamw", o.optimizer);
+  require(is_among(o.dtype, {"float32", "float64"}), "--dtype", "float32 or float64", o.dtype);
   require(is_among(o.progress, {"auto", "bar", "lines", "none"}), "--progress",
           "auto, bar, lines or none", o.progress);
   require(o.dropout >= 0 && o.dropout < 1, "--dropout", "in [0, 1)", o.dropout);
@@ -156,7 +157,7 @@ void check(const TrainOptions& o) {
 }
 
 double TrainOptions::peak_rate(int64_t ranks) const {
-  const double base = rate.value_or(optimizer == "sgd" ? 0.05 : 0.001);
+  const double base = rate.value_or(optimizer == "sgd" ? 0.02 : 0.001);
   return scale_rate ? optim::scale_rate_linearly(base, ranks) : base;
 }
 

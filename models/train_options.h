@@ -13,8 +13,9 @@ namespace capstan::models {
 struct TrainOptions {
   std::string model = "lenet";  // or "mlp"
   std::string data = data::kFashionMnistDirectory;
-  double dropout = 0;  // probability of zeroing, in [0, 1)
-  uint64_t seed = 0;   // of weights, order of samples and dropout
+  double dropout = 0;             // probability of zeroing, in [0, 1)
+  std::string dtype = "float32";  // or "float64"
+  uint64_t seed = 0;              // of weights, order of samples and dropout
 
   // Length. The rate follows one schedule over all epochs; `steps` ends this run within it (or
   // later, and the schedule with it), so that stopping and resuming do not change any rate.
@@ -30,7 +31,7 @@ struct TrainOptions {
   std::string optimizer = "sgd";  // or "adamw"
   std::optional<double> rate;     // the highest of the schedule
   bool scale_rate = false;        // times the number of ranks
-  std::optional<int64_t> warmup;  // steps; else a twentieth of the schedule
+  std::optional<int64_t> warmup;  // steps; else a fifth of the schedule
   std::optional<double> weight_decay;
   double momentum = 0.9;       // SGD
   bool nesterov = true;        // SGD
@@ -42,7 +43,7 @@ struct TrainOptions {
 
   // Output, all of it by rank 0; an empty path means none.
   std::string checkpoint;             // a folder
-  std::optional<int64_t> save_every;  // steps between checkpoints; else one an epoch
+  std::optional<int64_t> save_every;  // steps between checkpoints, beside one an epoch
   bool resume = false;                // continue from `checkpoint`
   std::string metrics;                // a file of JSON lines
   std::string plot;                   // an SVG file

@@ -34,9 +34,7 @@ struct Parameter : Tensor {
 /// How ranks treat a buffer in data-parallel training.
 enum class BufferPolicy {
   replicated,  // equal on all ranks by construction, like a mask
-  averaged,    // each rank's own while training, averaged for evaluation and saving: running
-               // statistics
-  local,       // each rank's own, never saved together
+  local,       // each rank's own, never saved
 };
 
 /// A tensor that belongs to a module but is not trained.

@@ -30,12 +30,7 @@ double clip_grad_norm(const NamedTensors& parameters, double limit) {
   const double scale = limit / (norm + 1e-6);  // the margin that PyTorch adds too
   if (scale >= 1) return norm;
   for (const auto& [_, parameter] : parameters) {
-    if (!parameter.has_grad()) continue;
-    const Tensor& grad = parameter.grad();
-    const Tensor factor = full({}, scale, {grad.dtype(), grad.device()});
-    grad.storage().bump_version();
-    backend(grad).binary(Binary::multiply, grad,
-                         view_of(factor, factor.layout().expanded(grad.shape())), grad);
+    if (parameter.has_grad()) scale_elements(parameter.grad(), scale);
   }
   return norm;
 }

@@ -56,7 +56,6 @@ void Optimizer::step(double rate) {
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& parameter = parameters_[i].second;
     if (!parameter.has_grad()) continue;
-    parameter.storage().bump_version();
     update(rate, ++kept_[i].steps, parameter, parameter.grad(), kept_[i].tensors);
   }
 }

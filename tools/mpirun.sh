@@ -24,6 +24,10 @@ default OMPI_MCA_btl_vader_single_copy_mechanism none
 default OMPI_MCA_btl_tcp_if_include lo
 default OMPI_MCA_oob_tcp_if_include lo
 
+# Sanitizer builds: Open MPI keeps memory until the process ends, and is not instrumented itself.
+default ASAN_OPTIONS detect_leaks=0
+default TSAN_OPTIONS ignore_noninstrumented_modules=1
+
 # Sockets of this job in a folder of its own (a short path: their names are limited), removed with it.
 TMPDIR=$(mktemp -d /tmp/mpi.XXXXXX)
 export TMPDIR

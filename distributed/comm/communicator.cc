@@ -3,6 +3,7 @@
 #include "distributed/comm/communicator.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
 
@@ -73,7 +74,7 @@ std::chrono::milliseconds CommOptions::default_timeout() {
     raise<ValueError>("[communicator] CAPSTAN_TIMEOUT is a number of seconds above 0, got '{}'",
                       text);
   }
-  return std::chrono::milliseconds(static_cast<int64_t>(seconds * 1000) + 1);
+  return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1000)));
 }
 
 Communicator::Communicator(std::unique_ptr<Transport> transport, CommOptions options)
@@ -231,6 +232,14 @@ Work Communicator::send_recv(const Tensor& out, int to, const Tensor& in, int fr
   const Buffer sent(Kind::send_recv, out), received(Kind::send_recv, in);
   check_peer(to);
   check_peer(from);
+  if (sent.dtype != received.dtype) {
+    raise<DtypeError>("[send_recv] both tensors must be of one dtype, got {} and {}", sent.dtype,
+                      received.dtype);
+  }
+  if (sent.count != received.count) {
+    raise<ShapeError>("[send_recv] both tensors must have as many elements, got {} and {}",
+                      sent.count, received.count);
+  }
   received.written();
   return start(Call(Kind::send_recv, tag, sent.dtype, sent.count), [=](Channel& channel) {
     channel.send(to, sent.data, sent.bytes);

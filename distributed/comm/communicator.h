@@ -103,11 +103,11 @@ class Communicator {
   /// Done once every rank has made the call.
   Work barrier(std::string_view tag = {});
 
-  // Point to point. A send is done once its receiver has it, and later calls of this rank wait for
-  // it; so two ranks that send to each other use send_recv, not send then recv.
+  // Point to point. A send may wait for its receiver (small ones need not), and later calls of this
+  // rank wait for it; so two ranks that send to each other use send_recv, not send then recv.
   Work send(const Tensor& tensor, int to, std::string_view tag = {});
   Work recv(const Tensor& tensor, int from, std::string_view tag = {});
-  /// Sends `out` and receives `in` (of any other count and dtype) at the same time.
+  /// Sends `out` and receives `in`, of the same dtype and count, at the same time.
   Work send_recv(const Tensor& out, int to, const Tensor& in, int from, std::string_view tag = {});
 
   // Text, and agreement between ranks (consensus.cc). These wait until they are done.

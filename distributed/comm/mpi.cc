@@ -134,9 +134,11 @@ class MpiTransport : public Transport {
 
   ~MpiTransport() override {
     --Session::get().transports;
+    if (notice_request_ != MPI_REQUEST_NULL) {  // it would be written into after we are gone
+      MPI_Cancel(&notice_request_);
+      MPI_Wait(&notice_request_, MPI_STATUS_IGNORE);
+    }
     if (Session::get().failed) return;
-    MPI_Cancel(&notice_request_);
-    MPI_Wait(&notice_request_, MPI_STATUS_IGNORE);
     MPI_Comm_free(&notice_comm_);
     MPI_Comm_free(&comm_);
   }

@@ -90,8 +90,7 @@ Work Progress::start(const Call& call, Body body) {
   ++calls_;
   if (call.kind != Kind::send_recv) task.call.sequence = ++sequence_;
   task.number = record_.add(task.call);
-  if (!thread_.joinable()) {
-    lock.unlock();
+  if (!thread_.joinable()) {  // alone; under the lock, because callers may be several threads
     run(task);
     return Work(work);
   }
@@ -127,17 +126,16 @@ void Progress::run() {
       lock.unlock();
       return on_failure(std::move(mine));
     }
-    if (!something) {
-      lock.unlock();
-      if (transport_->disturbed()) return on_failure(notice());
-      lock.lock();
-      continue;
-    }
-    if (queue_.empty()) return;   // stopping
-    Task& task = queue_.front();  // stays in the queue until it is done; see on_failure()
+    if (something && queue_.empty()) return;  // stopping
+    Task* task =
+        something ? &queue_.front() : nullptr;  // stays queued until done; see on_failure()
     lock.unlock();
     try {
-      run(task);
+      if (task) {
+        run(*task);
+      } else if (transport_->disturbed()) {
+        return on_failure(notice());
+      }
     } catch (const Interrupted&) {
       std::optional<std::string> message;
       {
@@ -151,7 +149,7 @@ void Progress::run() {
       return on_failure(std::move(mine));
     }
     lock.lock();
-    queue_.pop_front();
+    if (task) queue_.pop_front();
   }
 }
 

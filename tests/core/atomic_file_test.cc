@@ -67,6 +67,15 @@ TEST_CASE("paths that cannot be written") {
   CHECK(folder.count() == 0);
 }
 
+TEST_CASE("a link stays, and what it points to is written") {
+  const TemporaryFolder folder;
+  write_file(folder.file("real"), "old");
+  std::filesystem::create_symlink(folder.file("real"), folder.file("link"));
+  write_atomically(folder.file("link"), [](std::ostream& out) { out << "new"; });
+  CHECK(std::filesystem::is_symlink(folder.file("link")));
+  CHECK(read_file(folder.file("real")) == "new");
+}
+
 TEST_CASE("threads that write one path leave one of their files") {
   const TemporaryFolder folder;
   const std::string path = folder.file("a.txt");

@@ -71,6 +71,15 @@ TEST_CASE("ImageDataset normalises pixels and widens labels") {
   }
 }
 
+TEST_CASE("the digest of an ImageDataset changes with any pixel or label") {
+  const auto digest = [](std::vector<uint8_t> pixels, std::vector<uint8_t> labels) {
+    return ImageDataset(bytes(pixels, {2, 1, 2}), bytes(labels, {2}), 10).digest();
+  };
+  CHECK(digest({1, 2, 3, 4}, {0, 1}) == digest({1, 2, 3, 4}, {0, 1}));
+  CHECK(digest({1, 2, 3, 4}, {0, 1}) != digest({1, 2, 3, 5}, {0, 1}));
+  CHECK(digest({1, 2, 3, 4}, {0, 1}) != digest({1, 2, 3, 4}, {1, 1}));
+}
+
 TEST_CASE("ImageDataset without rows or samples") {
   const ImageDataset set(bytes({1, 2, 3, 4, 5, 6}, {1, 2, 3}), bytes({0}, {1}), 1);
   CHECK(set.batch(Indices{}).inputs.shape() == Shape{0, 1, 2, 3});

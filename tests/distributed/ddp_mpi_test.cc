@@ -50,7 +50,7 @@ TEST_CASE("processes train like one process with the whole batch") {
   }
   Sha256 hash;
   for (size_t i = 0; i < model.parameters().size(); ++i) {
-    const Tensor& w = model.parameters()[i].second;
+    const Tensor w = model.parameters()[i].second;
     const auto got = w.to_vector<float>(), wanted = alone.parameters()[i].second.to_vector<float>();
     for (size_t k = 0; k < got.size(); ++k) CHECK(std::abs(got[k] - wanted[k]) < 2e-4);
     hash.update(std::as_bytes(std::span(got)));

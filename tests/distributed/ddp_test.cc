@@ -346,6 +346,15 @@ TEST_CASE("frozen parameters are left alone") {
   });
 }
 
+TEST_CASE("a parameter frozen after the Ddp attached is an error, and the Ddp can go") {
+  auto comm = make_self();
+  Net model;
+  Ddp ddp(model, *comm);
+  require_grad(model.in.weight, false);
+  CHECK_THROWS_WITH_AS(ddp.backward(mean(model(ones({1, 7})))), doctest::Contains("off the tape"),
+                       GradientError);
+}
+
 TEST_CASE("a model with nothing to train is refused") {
   auto comm = make_self();
   Bare model(1, 3);
@@ -358,9 +367,9 @@ TEST_CASE("weights must be above zero") {
   auto comm = make_self();
   Bare model(1, 3);
   Ddp ddp(model, *comm);
-  for (double weight : {0.0, -1.0, std::nan("")}) {
-    CHECK_THROWS_WITH_AS(ddp.backward(model(), weight), doctest::Contains("must be above 0"),
-                         ValueError);
+  for (double weight : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
+    CHECK_THROWS_WITH_AS(ddp.backward(model(), weight),
+                         doctest::Contains("must be a number above 0"), ValueError);
   }
 }
 

@@ -12,13 +12,13 @@ fail() {
   failed=1
 }
 
-# The quick data set: 300 and 90 images in the format of MNIST; labels of `bad` go beyond 9.
+# The quick data set: 300 and 90 images in the format of MNIST; labels of `bad` go beyond 9, `other` is another set.
 python3 - "$work" <<'PYTHON'
 import gzip, os, random, struct, sys
 random.seed(1)
 def images(n): return struct.pack('>IIII', 0x803, n, 28, 28) + random.randbytes(n * 784)
 def labels(n, classes=10): return struct.pack('>II', 0x801, n) + bytes(i % classes for i in range(n))
-for name, classes in ('data', 10), ('bad', 11):
+for name, classes in ('data', 10), ('bad', 11), ('other', 9):
     folder = os.path.join(sys.argv[1], name)
     os.makedirs(folder)
     for prefix, n in ('train', 300), ('t10k', 90):
@@ -109,18 +109,29 @@ for file in "$work"/broken/[ab]/model.safetensors; do truncate -s 1000 "$file"; 
 refuse "model.safetensors is damaged" --checkpoint "$work/broken" --resume
 cmp -s "$work/run/latest.json" "$work/broken/latest.json" || fail "a refused run changed the checkpoint"
 
-# Ranks that were given different options.
-cat >"$work/differ" <<SCRIPT
+# differ TEXT PREPARE: ranks 0 and 1, of which each first runs the shell code PREPARE, cannot agree and say TEXT.
+differ() {
+  cat >"$work/differ" <<SCRIPT
 #!/bin/sh
-[ "\$OMPI_COMM_WORLD_RANK" = 0 ] && rate=0.1 || rate=0.2
-exec "$(realpath "$program")" --rate \$rate "\$@"
+$2
+exec "$(realpath "$program")" --data "\${data:-$data}" --rate "\${rate:-0.1}" "\$@"
 SCRIPT
-chmod +x "$work/differ"
-timeout 60 "$mpirun" -np 2 "$work/differ" --data "$data" --steps 3 --checkpoint "$work/none" >"$work/out" 2>"$work/err"
-status=$?
-if [ $status = 0 ] || [ $status = 124 ]; then fail "ranks with different options ended with status $status"; fi
-grep '^train_image: ' "$work/err" | grep -q 'options must be the same on all ranks: rank 0 has .*0.1.*, rank 1 has .*0.2' ||
-  fail "ranks with different options said: $(cat "$work/err")"
-[ ! -e "$work/none" ] || fail "ranks with different options left files"
+  chmod +x "$work/differ"
+  timeout 60 "$mpirun" -np 2 "$work/differ" --steps 3 --checkpoint "$work/none" >"$work/out" 2>"$work/err"
+  local status=$?
+  if [ $status = 0 ] || [ $status = 124 ]; then fail "ranks that differ ($2) ended with status $status"; fi
+  grep '^train_image: ' "$work/err" | grep -q "$1" || fail "ranks that differ ($2) said: $(cat "$work/err")"
+  [ ! -e "$work/none" ] || fail "ranks that differ ($2) left files"
+}
+differ 'options must be the same on all ranks: rank 0 has .*0.1.*, rank 1 has .*0.2' '[ $OMPI_COMM_WORLD_RANK = 0 ] || rate=0.2'
+mkdir "$work/host0" "$work/host1"
+ln -s "$data" "$work/host0/d"
+ln -s "$work/other" "$work/host1/d"
+differ 'data must be the same on all ranks' "cd $work/host\$OMPI_COMM_WORLD_RANK; data=d"
+
+# Results that nobody can read are not a success.
+timeout 60 "$program" --model mlp --threads 1 --data "$data" --steps 1 >/dev/full 2>"$work/err" &&
+  fail "a run into a full device ended with status 0"
+grep -q 'standard output' "$work/err" || fail "a run into a full device said: $(cat "$work/err")"
 
 exit $failed

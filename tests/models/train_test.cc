@@ -68,21 +68,40 @@ double difference(const TrainResult& a, const TrainResult& b) {
 
 }  // namespace
 
-TEST_CASE("the loss curve of 100 steps is the same on 1, 2, 3 and 4 ranks, and with accumulation") {
-  for (const char* model : {"lenet", "mlp"}) {
-    TrainOptions options = small_run(100);
-    options.model = model;
-    const TrainResult alone = train_on(1, options);
-    REQUIRE(alone.steps.size() == 100);
-    CHECK(alone.steps.back().loss < 0.7 * alone.steps.front().loss);
-    for (const auto& [ranks, accumulate] : {std::pair(2, 1), {4, 1}, {3, 1}, {1, 4}, {2, 2}}) {
-      if (options.model == "mlp" && ranks == 3) continue;
-      options.accumulate = accumulate;
-      const double largest = difference(train_on(ranks, options), alone);
-      MESSAGE(model << " on " << ranks << " ranks, accumulate " << accumulate
-                    << ": losses of 100 steps differ by at most " << largest);
-      CHECK(largest < 1e-5);
-    }
+/// Compares 100 steps on several numbers of ranks, and with accumulation, to those of one rank.
+void compare_curves(const TrainOptions& given, double limit) {
+  TrainOptions options = given;
+  options.steps = 100;
+  const TrainResult alone = train_on(1, options);
+  REQUIRE(alone.steps.size() == 100);
+  CHECK(alone.steps.back().loss < 0.8 * alone.steps.front().loss);
+  for (const auto& [ranks, accumulate] : {std::pair(2, 1), {4, 1}, {3, 1}, {1, 4}, {2, 2}}) {
+    options.accumulate = accumulate;
+    const double largest = difference(train_on(ranks, options), alone);
+    MESSAGE(options.model, " in ", options.dtype, " on ", ranks, " ranks, accumulate ", accumulate,
+            ": losses differ by at most ", largest);
+    CHECK(largest < limit);
+  }
+}
+
+TEST_CASE("the loss curve does not depend on the number of ranks") {
+  TrainOptions options = small_run(100);
+  SUBCASE("MLP, float32") {
+    options.model = "mlp";
+    options.rate = 0.01;
+    compare_curves(options, 1e-5);
+  }
+  // Sums in another order differ in the last bit of float32. Once in some thousand small steps that
+  // decides whether a ReLU opens or which pixel a pool takes, and moves a loss by 1e-4. A small
+  // rate and batch make that rare, for any number of ranks; in float64 it does not happen.
+  SUBCASE("LeNet, float32") {
+    options.global_batch = 16;
+    options.rate = 0.005;
+    compare_curves(options, 1e-5);
+  }
+  SUBCASE("LeNet, float64") {
+    options.dtype = "float64";
+    compare_curves(options, 1e-9);
   }
 }
 
@@ -136,6 +155,7 @@ TEST_CASE("N + M steps are N steps, a save, a load and M steps, to the bit") {
 TEST_CASE("a run goes on on another number of ranks") {
   const TemporaryFolder folder;
   TrainOptions options = small_run(30);
+  options.dtype = "float64";
   const TrainResult whole = train_on(1, options);
   options.checkpoint = folder.path();
   options.metrics = folder.file("metrics.jsonl");
@@ -143,7 +163,7 @@ TEST_CASE("a run goes on on another number of ranks") {
   train_on(4, options);
   options.resume = true;
   options.steps = 30;
-  CHECK(difference(train_on(2, options), whole) < 1e-5);
+  CHECK(difference(train_on(2, options), whole) < 1e-9);
 }
 
 TEST_CASE("a run that is resumed at its end evaluates again") {
@@ -213,5 +233,5 @@ TEST_CASE("what cannot be trained is refused on every rank") {
   CHECK_THROWS_WITH_AS(train(small_run(1), *alone, Head(images(), 0), test_set(), out),
                        "[train] the training set has no samples", ValueError);
   CHECK_THROWS_WITH_AS(train(small_run(1), *alone, training_set(), Head(images(), 0), out),
-                       "[evaluate] the test set has no samples", ValueError);
+                       "[train] the test set has no samples", ValueError);
 }

@@ -27,7 +27,7 @@ struct Block : Module {
   std::vector<Linear> more;
   std::vector<Parameter> factors;
   Buffer count{zeros({1}, {.dtype = Dtype::int64}), BufferPolicy::replicated};
-  Buffer average{zeros({3}), BufferPolicy::averaged};
+  Buffer average{zeros({3}), BufferPolicy::replicated};
   std::optional<Buffer> scratch;
   Dropout drop{0.5};
   CAPSTAN_MODULE(Block, first, gain, more, factors, count, average, scratch, drop)
@@ -69,7 +69,7 @@ TEST_CASE("names are those of the list, in its order, at every depth") {
                                           "right.more.1", "right.drop"});
   CHECK(pair.modules()[1].second == &pair.left);
   CHECK(pair.parameter_count() == (9 + 3 + 3 + 9 + 3 + 9 + 1) + (9 + 3 + 9 + 3 + 9 + 1));
-  CHECK(pair.buffers()[1].second.policy == BufferPolicy::averaged);
+  CHECK(pair.buffers()[1].second.policy == BufferPolicy::replicated);
 }
 
 TEST_CASE("parameters are leaves, and the model's own") {
@@ -134,7 +134,7 @@ TEST_CASE("a copy uses the same parameters, a clone its own") {
   }
   CHECK(&clone.left.count.storage() != &pair.left.count.storage());
   CHECK_FALSE(clone.left.count.requires_grad());
-  CHECK(clone.left.average.policy == BufferPolicy::averaged);
+  CHECK(clone.left.average.policy == BufferPolicy::replicated);
 
   fill_elements(pair.left.first.weight, 5);
   CHECK(copy.left.first.weight.to_vector<float>()[0] == 5);
@@ -224,7 +224,7 @@ TEST_CASE("to() converts floating tensors, and integers stay what they count") {
   CHECK(pair.left.first.weight.to_vector<double>() == before);
   CHECK(pair.left.count.dtype() == Dtype::int64);
   CHECK(pair.left.average.dtype() == Dtype::float64);
-  CHECK(pair.left.average.policy == BufferPolicy::averaged);
+  CHECK(pair.left.average.policy == BufferPolicy::replicated);
   CHECK(pair(cast(batch(), Dtype::float64)).dtype() == Dtype::float64);
 }
 

@@ -18,10 +18,6 @@
 
 #include "tests/testing/mpi.h"
 
-// Open MPI keeps memory until the process ends, and is not compiled for the thread sanitizer.
-extern "C" const char* __asan_default_options() { return "detect_leaks=0"; }
-extern "C" const char* __tsan_default_options() { return "ignore_noninstrumented_modules=1"; }
-
 namespace capstan::testing {
 namespace {
 

@@ -150,6 +150,8 @@ TEST_CASE("arguments that do not fit are refused at once") {
     CHECK_THROWS_AS(c.all_to_all(y, ints), DtypeError);
     CHECK_THROWS_AS(c.send(x, c.rank()), ValueError);
     CHECK_THROWS_AS(c.recv(x, 7), ValueError);
+    CHECK_THROWS_AS(c.send_recv(x, 1 - c.rank(), y, 1 - c.rank()), ShapeError);
+    CHECK_THROWS_AS(c.send_recv(y, 1 - c.rank(), ints, 1 - c.rank()), DtypeError);
     CHECK_THROWS_AS(c.broadcast_string("a", 2), ValueError);
     CHECK_THROWS_AS(c.host(2), ValueError);
     CHECK(c.traffic().collectives == 0);
