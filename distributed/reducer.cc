@@ -62,9 +62,10 @@ void Reducer::place(std::span<const int> order) {
     for (int p : plan_[b]) length += aligned(parameters_[p].second.numel(), first.dtype());
     buckets[b].share_at = length;
     if (b == 0) length += aligned(2, first.dtype());
-    buckets[b].flat = zeros({length}, {first.dtype(), first.device()});
     buckets[b].tag = fmt::format("bucket {}: {}{}", b, parameters_[plan_[b][0]].first,
                                  plan_[b].size() > 1 ? "…" : "");
+    buckets[b].flat =
+        communicator_.shared_zeros({length}, {first.dtype(), first.device()}, buckets[b].tag);
     int64_t offset = 0;
     for (int p : plan_[b]) {
       const Tensor& parameter = parameters_[p].second;

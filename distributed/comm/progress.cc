@@ -15,13 +15,14 @@ namespace {
 // How often an idle progress thread looks for notices of other ranks.
 constexpr std::chrono::milliseconds kIdle{50};
 
-// Keeps the memory of a failed call for ever: the network may still be at work on it.
-void bury(Progress::Body body, std::vector<std::byte> scratch) {
-  using Grave = std::pair<Progress::Body, std::vector<std::byte>>;
+// Keeps the memory of a failed call for ever: the network, or a rank that has not heard of the
+// failure yet, may still be at work on it.
+void bury(Progress::Body body, Channel::Remains remains) {
+  using Grave = std::pair<Progress::Body, Channel::Remains>;
   static std::mutex mutex;
   static auto& graves = *new std::vector<Grave>;
   std::lock_guard lock(mutex);
-  graves.emplace_back(std::move(body), std::move(scratch));
+  graves.emplace_back(std::move(body), std::move(remains));
 }
 
 }  // namespace
@@ -117,40 +118,40 @@ void Progress::run(Task& task) {
 void Progress::run() {
   // Sleeps in a transport's wait are some 10 us long; the default slack would add 50.
   prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    const bool something = changed_.wait_for(
-        lock, kIdle, [&] { return !queue_.empty() || stopping_ || fail_message_.has_value(); });
-    if (fail_message_) {
-      Notice mine = notice(*fail_message_, true);
-      lock.unlock();
-      return on_failure(std::move(mine));
+  try {
+    channel_.connect();
+    while (run_next()) {
     }
-    if (something && queue_.empty()) return;  // stopping
-    Task* task =
-        something ? &queue_.front() : nullptr;  // stays queued until done; see on_failure()
+  } catch (const Interrupted&) {
+    std::unique_lock lock(mutex_);
+    Notice mine = fail_message_ ? notice(*fail_message_, true) : notice();
     lock.unlock();
-    try {
-      if (task) {
-        run(*task);
-      } else if (transport_->disturbed()) {
-        return on_failure(notice());
-      }
-    } catch (const Interrupted&) {
-      std::optional<std::string> message;
-      {
-        std::lock_guard guard(mutex_);
-        message = fail_message_;
-      }
-      return on_failure(message ? notice(*message, true) : notice());
-    } catch (const std::exception& error) {
-      Notice mine = notice(error.what());
-      mine.explains = dynamic_cast<const MismatchError*>(&error) != nullptr;
-      return on_failure(std::move(mine));
-    }
-    lock.lock();
-    if (task) queue_.pop_front();
+    on_failure(std::move(mine));
+  } catch (const std::exception& error) {
+    Notice mine = notice(error.what());
+    mine.explains = dynamic_cast<const MismatchError*>(&error) != nullptr;
+    on_failure(std::move(mine));
   }
+}
+
+// Runs one call, or looks for notices if there has been none for a while. False at the end.
+bool Progress::run_next() {
+  std::unique_lock lock(mutex_);
+  const bool something = changed_.wait_for(
+      lock, kIdle, [&] { return !queue_.empty() || stopping_ || fail_message_.has_value(); });
+  if (fail_message_) throw Interrupted{};
+  if (!something) {
+    lock.unlock();
+    if (transport_->disturbed()) throw Interrupted{};
+    return true;
+  }
+  if (queue_.empty()) return false;  // stopping
+  Task& task = queue_.front();       // stays queued until it is done; see on_failure()
+  lock.unlock();
+  run(task);
+  lock.lock();
+  queue_.pop_front();
+  return true;
 }
 
 Notice Progress::notice(std::string text, bool name_rank) const {
@@ -175,7 +176,7 @@ void Progress::on_failure(Notice mine) {
     queue.swap(queue_);
   }
   changed_.notify_all();
-  if (!queue.empty()) bury(std::move(queue.front().body), channel_.take_scratch());
+  bury(queue.empty() ? Body() : std::move(queue.front().body), channel_.take_remains());
   for (Task& task : queue) {
     record_.set(task.number, FlightRecord::State::failed);
     task.work->finish(failure_->text());

@@ -61,6 +61,7 @@ class Progress {
   };
 
   void run();
+  bool run_next();
   void run(Task& task);
   void on_failure(Notice mine);
   Notice notice(std::string text = {}, bool name_rank = false) const;

@@ -24,6 +24,8 @@ TEST_CASE("every collective, dtype and operation") {
     for (int64_t count : {0, 1, 3, 17, 1000}) check_collectives(*c, dtype, count);
   }
   check_collectives(*c, Dtype::float32, 100'003);
+  for (Dtype dtype : kDtypes) check_shared_memory(*c, dtype, 1000);
+  check_shared_memory(*c, Dtype::float32, 100'003);
   check_same_bits(*c, 12'347);
 }
 

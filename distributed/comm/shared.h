@@ -1,0 +1,14 @@
+// Defines the algorithms for tensors that lie in memory which all ranks share.
+#pragma once
+
+#include "distributed/comm/channel.h"
+
+namespace capstan::distributed {
+
+/// Combines the ranks' elements [offset, offset + count) of `memory` in place. Moves each element
+/// the least times: read once on each rank, written once on each rank. Counts 2(n-1)/n of the bytes
+/// as sent, as a ring would.
+void shared_all_reduce(Channel& channel, Reduce op, Dtype dtype, const SharedMemory& memory,
+                       int64_t offset, int64_t count);
+
+}  // namespace capstan::distributed
