@@ -2,6 +2,7 @@
 #include "models/train_options.h"
 
 #include <CLI/CLI.hpp>
+#include <bit>
 #include <cmath>
 
 #include "core/raise.h"
@@ -42,7 +43,11 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
                  "Samples of one step, over all ranks and accumulated passes")
       ->group("Batch")
       ->excludes(batch);
-  app.add_option("--accumulate", o.accumulate, "Forward and backward passes of one step")
+  app.add_option("--accumulate", o.accumulate, "Forward and backward passes of one step, at least")
+      ->group("Batch");
+  app.add_option("--reproducible", o.reproducible,
+                 "Virtual shards of a step, 0 for none: the same weights on any number of ranks "
+                 "that divides them (16 with --global-batch, if the ranks and passes do)")
       ->group("Batch");
 
   app.add_option("--optimizer", o.optimizer, "sgd or adamw")->group("Optimizer");
@@ -137,6 +142,11 @@ void check(const TrainOptions& o) {
   require_count("--global-batch", o.global_batch, 1'000'000'000);
   require_count("--accumulate", o.accumulate, 1'000'000);
   require_count("--threads", o.threads, 1024);
+  if (o.reproducible) {
+    const int64_t shards = *o.reproducible;
+    require(shards >= 0 && shards <= 65536 && std::popcount(static_cast<uint64_t>(shards)) <= 1,
+            "--reproducible", "0 or a power of two up to 65536", shards);
+  }
   if (o.warmup) require(*o.warmup >= 0, "--warmup", "0 or more", *o.warmup);
   if (o.weight_decay) {
     require(*o.weight_decay >= 0 && std::isfinite(*o.weight_decay), "--weight-decay", "0 or more",
@@ -163,6 +173,22 @@ double TrainOptions::peak_rate(int64_t ranks) const {
 
 double TrainOptions::decay() const {
   return weight_decay.value_or(optimizer == "sgd" ? 5e-4 : 1e-2);
+}
+
+int64_t TrainOptions::virtual_shards(int64_t ranks) const {
+  const auto fits = [&](int64_t shards) {
+    return shards % ranks == 0 && shards / ranks >= accumulate;
+  };
+  if (reproducible) {
+    if (*reproducible == 0 || fits(*reproducible)) return *reproducible;
+    raise<ValueError>(
+        "[options] --reproducible {} cannot be shared out to {} ranks with {} passes or more each",
+        *reproducible, ranks, accumulate);
+  }
+  if (!global_batch) return 0;
+  const int64_t most = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(*global_batch)));
+  const int64_t shards = std::min(kVirtualShards, most);
+  return fits(shards) ? shards : 0;
 }
 
 int64_t TrainOptions::samples_per_step(int64_t ranks) const {
