@@ -12,6 +12,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <regex>
 
 #include "core/raise.h"
 
@@ -33,6 +34,10 @@ void flush_to_disk(const fs::path& path) {
   ::close(file);
   errno = error;
   if (!flushed) fail(path, "flush");
+}
+
+fs::path folder_of(const fs::path& path) {
+  return path.has_parent_path() ? path.parent_path() : fs::path(".");
 }
 
 /// Ranks may be threads of one process, so the process id alone does not make a name unique.
@@ -68,7 +73,19 @@ void write_atomically(const std::string& path, const std::function<void(std::ost
   flush_to_disk(aside);
 
   if (::rename(aside.c_str(), target.c_str()) != 0) fail(target, "rename a file to");
-  flush_to_disk(target.has_parent_path() ? target.parent_path() : fs::path("."));
+  flush_to_disk(folder_of(target));
+}
+
+void remove_leftovers(const std::string& path) {
+  static const std::regex aside("\\.[0-9]+-[0-9]+\\.tmp");  // as name_aside() makes them
+  const std::string name = fs::path(path).filename();
+  std::error_code ignored;  // what cannot be listed or removed stays
+  for (const auto& entry : fs::directory_iterator(folder_of(path), ignored)) {
+    const std::string other = entry.path().filename();
+    if (other.starts_with(name) && std::regex_match(other.substr(name.size()), aside)) {
+      fs::remove(entry, ignored);
+    }
+  }
 }
 
 }  // namespace capstan

@@ -1,5 +1,5 @@
 // Defines write_atomically(), the one way in which Capstan writes files that somebody may read
-// while, or after, a program dies: checkpoints, manifests, pictures.
+// while, or after, a program dies: checkpoints, manifests, pictures; and remove_leftovers().
 #pragma once
 
 #include <functional>
@@ -13,5 +13,9 @@ namespace capstan {
 /// renamed. If anything fails, `write` included, that file is removed and `path` stays as it was.
 /// Throws IoError if the folder or the disk refuses, or if `path` is a folder or a device.
 void write_atomically(const std::string& path, const std::function<void(std::ostream&)>& write);
+
+/// Removes the files that writers of `path` left beside it when they were killed. For a moment when
+/// nobody writes `path`.
+void remove_leftovers(const std::string& path);
 
 }  // namespace capstan

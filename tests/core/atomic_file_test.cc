@@ -91,3 +91,17 @@ TEST_CASE("threads that write one path leave one of their files") {
   CHECK(text == std::string(100'000, text.at(0)));
   CHECK(folder.count() == 1);
 }
+
+TEST_CASE("what killed writers left beside a file is removed, and nothing else") {
+  const TemporaryFolder folder;
+  for (const char* name : {"a.txt.12-0.tmp", "a.txt.3-456.tmp", "a.txt", "b.a.txt.1-0.tmp",
+                           "a.txt.old.tmp", "a.txt.1-0.tmp.x", "a.txt.-0.tmp", "a.txt.1-2-3.tmp"}) {
+    write_file(folder.file(name), "");
+  }
+  std::filesystem::create_directories(folder.file("a.txt.7-0.tmp/full"));  // not ours, and stays
+  remove_leftovers(folder.file("a.txt"));
+  CHECK(folder.count() == 7);
+  CHECK(!std::filesystem::exists(folder.file("a.txt.12-0.tmp")));
+  CHECK(!std::filesystem::exists(folder.file("a.txt.3-456.tmp")));
+  remove_leftovers(folder.file("none/a.txt"));
+}
