@@ -14,8 +14,9 @@ namespace capstan::models {
 class Report {
  public:
   /// Of a run that goes from `step` to `last_step`, in epochs of `steps_per_epoch`. Makes the
-  /// folders of all output files, so that a run does not fail after hours for want of one. A
-  /// collective: throws SharedError on every rank if that fails.
+  /// folders of all output files and sees that all can be written, so that a run does not fail
+  /// after hours. A collective: throws SharedError on every rank for an output that cannot be
+  /// written, or that would overwrite another one.
   Report(const TrainOptions& options, distributed::Communicator& communicator, std::ostream& out,
          int64_t step, int64_t last_step, int64_t steps_per_epoch);
 

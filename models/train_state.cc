@@ -69,14 +69,29 @@ std::string free_slot(const fs::path& folder) {
 
 }  // namespace
 
+std::vector<std::string> TrainState::paths(const std::string& folder) {
+  const fs::path path(folder);
+  return {path / kManifest, path / "a", path / "b"};
+}
+
+void TrainState::prepare(const std::string& folder) {
+  for (const fs::path& file : own_files(folder)) {
+    std::error_code error;
+    fs::create_directories(file.parent_path(), error);
+    if (error) {
+      raise<IoError>("[checkpoint] cannot make the folder {}: {}", file.parent_path().string(),
+                     error.message());
+    }
+    check_writable(file);
+  }
+}
+
 void TrainState::save(const std::string& folder) const {
+  prepare(folder);
+  for (const fs::path& file : own_files(folder)) remove_leftovers(file);
+
   const std::string slot = free_slot(folder);
   const fs::path files = fs::path(folder) / slot;
-  std::error_code error;
-  fs::create_directories(files, error);
-  if (error) raise<IoError>("[checkpoint] cannot make {}: {}", files.string(), error.message());
-
-  for (const fs::path& file : own_files(folder)) remove_leftovers(file);
   save_safetensors(files / kModelFile, nn::state_dict(model));
   save_safetensors(files / kOptimizerFile, optimizer.state());
   json manifest = {

@@ -41,6 +41,12 @@ struct TrainState {
   int64_t samples = 0;                   // consumed by them, over all ranks
   std::vector<int> gradient_order = {};  // Ddp's; sums over ranks depend on it in their last bit
 
+  /// The manifest and the slots: what saves in `folder` replace.
+  static std::vector<std::string> paths(const std::string& folder);
+
+  /// Makes the folder, if need be. Throws IoError if a save could not write there.
+  static void prepare(const std::string& folder);
+
   /// Writes a checkpoint, and removes what a save that was killed left there. For one rank; throws
   /// IoError if the disk refuses.
   void save(const std::string& folder) const;

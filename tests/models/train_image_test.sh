@@ -104,6 +104,22 @@ refuse "its model is mlp, this run's is lenet" --checkpoint "$work/run" --resume
 refuse "its optimizer is sgd, this run's is adamw" --checkpoint "$work/run" --resume --optimizer adamw
 [ ! -e "$work/none" ] || fail "a refused run left files"
 
+# Outputs that cannot be written, or that would overwrite each other, are refused before the first step.
+refuse "cannot create /proc/loss.svg" --plot /proc/loss.svg
+refuse "cannot write to /proc/metrics.jsonl" --metrics /proc/metrics.jsonl
+refuse "cannot make the folder /proc/checkpoint" --checkpoint /proc/checkpoint
+refuse "cannot make the folder $data/train-images-idx3-ubyte" --checkpoint "$data/train-images-idx3-ubyte"
+refuse "cannot make $data/train-images-idx3-ubyte" --plot "$data/train-images-idx3-ubyte/loss.svg"
+ln -s "$work" "$work/link"
+conflict() { refuse "are in each other's way" --checkpoint "$work/none" "$@"; }
+conflict --metrics "$work/x" --plot "$work/x"
+conflict --metrics "$work/x" --plot "$work/run/../link/./x"
+conflict --metrics "$work/none"
+conflict --plot "$work/none/latest.json"
+conflict --plot "$work/link/none/b/model.safetensors"
+conflict --metrics "$work/x" --plot "$work/x/loss.svg"
+[ ! -e "$work/none" ] && [ ! -e "$work/x" ] || fail "refused outputs left files"
+
 cp -r "$work/run" "$work/broken"
 for file in "$work"/broken/[ab]/model.safetensors; do truncate -s 1000 "$file"; done
 refuse "model.safetensors is damaged" --checkpoint "$work/broken" --resume

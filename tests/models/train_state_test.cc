@@ -158,6 +158,8 @@ TEST_CASE("folders where files should be, and files where folders should be, are
   write_file(folder.file("file"), "");
   Run run(1);
   refuse(run, folder.file("file"), folder.file("file") + " is not a folder");
+  CHECK_THROWS_WITH_AS(TrainState::prepare(folder.file("file")),
+                       doctest::Contains("cannot make the folder "), IoError);
   run.state.save(folder.path());
   for (const char* name : {"a/optimizer.safetensors", "latest.json"}) {
     fs::remove(folder.file(name));
