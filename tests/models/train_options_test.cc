@@ -106,8 +106,12 @@ TEST_CASE("impossible options are refused") {
   refuse({"--rate"}, "--rate");
   refuse({"--rate", "fast"}, "--rate");
   refuse({"--batch", "1.5"}, "--batch");
-  refuse({"--seed", "-1"}, "--seed");
-  refuse({"--batch", "99999999999999999999"}, "--batch");
+  refuse({"--seed", "-1"}, "--seed: expected an integer in [0, 18446744073709551615], got -1");
+  refuse({"--seed", "18446744073709551616"}, "--seed: expected an integer in [0, 1844674407370955");
+  CHECK(parse({"--seed", "18446744073709551615"}).options.seed == UINT64_MAX);
+  for (const char* option : {"--batch", "--warmup", "--steps"}) {
+    refuse({option, "9223372036854775808"}, std::string(option) + ": expected an integer in [-922");
+  }
   refuse({"--batch", "8", "--global-batch", "16"}, "excludes");
   refuse({"--model", "resnet"}, "--model must be mlp or lenet, got resnet");
   refuse({"--optimizer", "lion"}, "--optimizer must be sgd or adamw, got lion");
