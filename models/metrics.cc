@@ -72,6 +72,7 @@ void Metrics::add(const StepRecord& record) {
 }
 
 void Metrics::add(const EvaluationRecord& record) {
+  if (!evaluations_.empty() && evaluations_.back().step == record.step) return;
   evaluations_.push_back(record);
   write_line(to_line(record));
 }

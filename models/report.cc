@@ -78,12 +78,12 @@ void Report::step(StepRecord record, double accuracy, int64_t samples, double se
   bar_.step(record.epoch, record.loss, accuracy, samples, seconds);
 }
 
-void Report::evaluation(const Evaluation& evaluation) {
-  const StepRecord& last = metrics_.steps().back();
-  metrics_.add(EvaluationRecord{last.step, last.epoch, evaluation.accuracy(), evaluation.loss});
-  bar_.message(fmt::format("epoch {}, step {}: test accuracy {:.2f} %, test loss {:.4f}",
-                           last.epoch, last.step, 100 * evaluation.accuracy(), evaluation.loss));
-  if (!plot_.empty()) write_plot(plot_, metrics_, title_);
+void Report::evaluation(int64_t step, int64_t epoch, const Evaluation& evaluation) {
+  metrics_.add(EvaluationRecord{step, epoch, evaluation.accuracy(), evaluation.loss});
+  bar_.message(fmt::format("epoch {}, step {}: test accuracy {:.2f} %, test loss {:.4f}", epoch,
+                           step, 100 * evaluation.accuracy(), evaluation.loss));
+  // A run that was resumed without its metrics leaves the picture as it is until its first step.
+  if (!plot_.empty() && !metrics_.steps().empty()) write_plot(plot_, metrics_, title_);
 }
 
 }  // namespace capstan::models

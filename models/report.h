@@ -22,8 +22,8 @@ class Report {
 
   /// A step that took `samples` samples and `seconds` seconds; `accuracy` is that of this rank's.
   void step(StepRecord record, double accuracy, int64_t samples, double seconds);
-  /// An evaluation after the last step reported; draws the plot anew.
-  void evaluation(const Evaluation& evaluation);
+  /// An evaluation after `step`, which is of `epoch` (both count from 1); draws the plot anew.
+  void evaluation(int64_t step, int64_t epoch, const Evaluation& evaluation);
 
   const Metrics& metrics() const { return metrics_; }
   /// Of all steps reported here.

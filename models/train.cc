@@ -144,8 +144,18 @@ TrainResult train(const TrainOptions& options, Communicator& communicator,
   };
 
   TrainResult result;
-  while (state.step < last_step && !result.stopped) {
+  while (!result.stopped) {
     const data::Progress at = loader.progress_after(state.samples);
+    const bool ended = state.step >= last_step;
+    // Before an epoch and not after one, so that a resumed run makes up for the evaluation that was
+    // missed when the run was stopped, or killed after the last save.
+    if (ended || (at.step == 0 && at.epoch > 0)) {
+      const Evaluation test = evaluate(model, test_set, communicator);
+      report.evaluation(state.step, at.step == 0 ? at.epoch : at.epoch + 1, test);
+      if (ended) result.test = test;
+    }
+    if (ended) break;
+
     data::Epoch batches = loader.epoch(at.epoch, at.step);
     const int64_t epoch_end = std::min(last_step, state.step + epoch_steps - at.step);
     while (state.step < epoch_end && !result.stopped) {
@@ -169,14 +179,7 @@ TrainResult train(const TrainOptions& options, Communicator& communicator,
       report.step(record, accuracy, samples, seconds_since(begin));
       if (options.save_every && state.step % *options.save_every == 0) save();
     }
-    save();  // first: whatever goes wrong from here on, the epoch is not lost
-    if (!result.stopped) {
-      result.test = evaluate(model, test_set, communicator);
-      report.evaluation(*result.test);
-    }
-  }
-  if (!result.stopped && !result.test) {  // resumed at its end
-    result.test = evaluate(model, test_set, communicator);
+    save();
   }
 
   result.step = state.step;

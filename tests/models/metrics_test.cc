@@ -46,7 +46,10 @@ TEST_CASE("a resumed run keeps what lies before it, and no line is double") {
     REQUIRE(metrics.evaluations().size() == 1);
     CHECK(metrics.evaluations()[0].test_accuracy == 0.75);
   }
-  CHECK(read_file(path) == whole.substr(0, whole.find("{\"step\":5")));
+  const std::string kept = whole.substr(0, whole.find("{\"step\":5"));
+  CHECK(read_file(path) == kept);
+  Metrics(path, 4).add(EvaluationRecord{4, 1, 0.75, 1.5});  // once more
+  CHECK(read_file(path) == kept);
   const Metrics fresh(path, 0);
   CHECK(read_file(path) == "");
 }

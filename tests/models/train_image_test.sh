@@ -76,6 +76,7 @@ timeout -s TERM 5 "$program" --model mlp --data "$data" --steps 1000000 --thread
   >"$work/out" 2>"$work/err"
 [ $? != 0 ] || fail "a stopped run ended with status 0"
 grep -q 'stopped by a signal' "$work/out" || fail "a stopped run said nothing: $(cat "$work/out" "$work/err")"
+grep -q '^test accuracy' "$work/out" && fail "a stopped run gave the accuracy of an earlier step: $(cat "$work/out")"
 [ -f "$work/signal/latest.json" ] || fail "a stopped run saved nothing"
 
 # refuse TEXT OPTIONS...: the options are refused with one line that holds TEXT, alone and on two ranks.

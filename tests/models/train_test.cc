@@ -5,7 +5,10 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <fstream>
 #include <sstream>
+#include <string>
+#include <vector>
 
 #include "distributed/comm/self.h"
 #include "distributed/comm/thread.h"
@@ -17,7 +20,9 @@ using namespace capstan;
 using namespace capstan::models;
 using capstan::testing::Head;
 using capstan::testing::images;
+using capstan::testing::read_file;
 using capstan::testing::TemporaryFolder;
+using capstan::testing::write_file;
 
 namespace {
 
@@ -176,6 +181,42 @@ TEST_CASE("a run that is resumed at its end evaluates again") {
   CHECK(again.weights_sha256 == first.weights_sha256);
   CHECK(again.test->correct == first.test->correct);
   CHECK(again.steps.empty());
+}
+
+TEST_CASE("a resumed run makes up for an evaluation that a kill left out") {
+  const TemporaryFolder folder;
+  TrainOptions options = small_run(36);  // two epochs of 17 steps, and two steps
+  options.model = "mlp";
+  options.checkpoint = folder.path();
+  options.metrics = folder.file("metrics.jsonl");
+  const auto evaluations = [&] {  // the lines of the file, and how many steps came before each
+    std::vector<std::string> lines;
+    std::ifstream file(options.metrics);
+    int steps = 0;
+    for (std::string line; std::getline(file, line);) {
+      line.find("test_accuracy") == std::string::npos
+          ? static_cast<void>(++steps)
+          : lines.push_back(std::to_string(steps) + " " + line);
+    }
+    return lines;
+  };
+  train_on(2, options);
+  const auto whole = evaluations();
+  REQUIRE(whole.size() == 3);
+
+  options.steps = 34;
+  train_on(2, options);
+  const std::string text = read_file(options.metrics);
+  REQUIRE(evaluations().size() == 2);
+  const std::string last = evaluations()[1].substr(3) + '\n';
+  write_file(options.metrics, text.substr(0, text.size() - last.size()));
+  REQUIRE(evaluations().size() == 1);
+  options.resume = true;
+  options.steps = 36;
+  train_on(2, options);
+  CHECK(evaluations() == whole);
+  train_on(2, options);  // all is done, and nothing is written twice
+  CHECK(evaluations() == whole);
 }
 
 TEST_CASE("a run shows how far it is") {
