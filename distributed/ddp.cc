@@ -6,20 +6,12 @@
 
 #include "autograd/engine.h"
 #include "core/raise.h"
+#include "distributed/replicate.h"
 #include "nn/state.h"
 
 namespace capstan::distributed {
 
 namespace {
-
-std::string describe(const NamedTensors& tensors) {
-  std::string text;
-  for (const auto& [name, tensor] : tensors) {
-    text += fmt::format("{} {} {}{}\n", name, tensor.dtype(), tensor.shape(),
-                        tensor.requires_grad() ? "" : " frozen");
-  }
-  return text;
-}
 
 /// Gives a parameter that the passes so far did not use a gradient of zeros.
 void zero_if_missing(const Tensor& parameter) {
@@ -33,7 +25,7 @@ void zero_if_missing(const Tensor& parameter) {
 Ddp::Ddp(nn::Module& model, Communicator& communicator, DdpOptions options)
     : communicator_(communicator), options_(std::move(options)) {
   communicator.agree("virtual_shards", std::to_string(options_.virtual_shards));
-  share_initial_state(model);
+  replicate(nn::state_dict(model), communicator, "the model's parameters and buffers");
   for (const auto& [name, parameter] : model.parameters()) {
     if (parameter.requires_grad()) trained_.emplace_back(name, parameter);
   }
@@ -60,16 +52,6 @@ std::vector<int> Ddp::order() const {
   for (const auto& bucket : reducer_->plan())
     order.insert(order.end(), bucket.begin(), bucket.end());
   return order;
-}
-
-void Ddp::share_initial_state(nn::Module& model) {
-  const NamedTensors state = nn::state_dict(model);
-  communicator_.agree("the model's parameters and buffers", describe(state));
-  std::vector<Work> works;
-  for (const auto& [name, tensor] : state) {
-    works.push_back(communicator_.broadcast(tensor, 0, "initial " + name));
-  }
-  for (const Work& work : works) work.wait();
 }
 
 void Ddp::begin_window_if_new() {

@@ -79,7 +79,6 @@ class Ddp {
  private:
   enum class Pass { none, accumulating, reducing };
 
-  void share_initial_state(nn::Module& model);
   void begin_window_if_new();
   void count_pass(Sync sync);
   void fold_shard();

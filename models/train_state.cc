@@ -9,6 +9,7 @@
 #include "core/raise.h"
 #include "core/safetensors.h"
 #include "core/sha256.h"
+#include "distributed/replicate.h"
 #include "nn/state.h"
 
 namespace capstan::models {
@@ -174,14 +175,6 @@ std::string read_checkpoint(TrainState& state, const fs::path& folder) {
   return manifest.dump();
 }
 
-void send_from_rank_0(const NamedTensors& tensors, distributed::Communicator& communicator) {
-  std::vector<distributed::Work> works;
-  for (const auto& [name, tensor] : tensors) {
-    works.push_back(communicator.broadcast(tensor, 0, "resumed " + name));
-  }
-  for (const auto& work : works) work.wait();
-}
-
 }  // namespace
 
 void TrainState::load(const std::string& folder, distributed::Communicator& communicator) {
@@ -192,9 +185,8 @@ void TrainState::load(const std::string& folder, distributed::Communicator& comm
   manifest = communicator.broadcast_string(manifest, 0, "manifest");
   take_manifest(*this, json::parse(manifest));
 
-  send_from_rank_0(nn::state_dict(model), communicator);
   const NamedTensors kept = optimizer.state();
-  send_from_rank_0(kept, communicator);
+  distributed::replicate(kept, communicator, "the optimizer's state");
   optimizer.load_state({kept.begin(), kept.end()});
 }
 

@@ -51,8 +51,9 @@ struct TrainState {
   /// IoError if the disk refuses.
   void save(const std::string& folder) const;
 
-  /// Continues from a checkpoint, which rank 0 reads and sends to the others: only rank 0 needs the
-  /// folder. A collective. Every rank throws SharedError if there is none, if a file is damaged or
+  /// Continues from a checkpoint, which only rank 0 reads. A collective: all ranks get the place of
+  /// the run and the optimizer's state; the weights reach them with the Ddp, which sends them in
+  /// any case. Every rank throws SharedError if there is no checkpoint, if a file is damaged or
   /// missing, or if it is of another run.
   void load(const std::string& folder, distributed::Communicator& communicator);
 };

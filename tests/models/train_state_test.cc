@@ -11,6 +11,7 @@
 #include "core/sha256.h"
 #include "distributed/comm/self.h"
 #include "distributed/comm/thread.h"
+#include "distributed/ddp.h"
 #include "models/image_model.h"
 #include "optim/adamw.h"
 #include "optim/sgd.h"
@@ -71,6 +72,10 @@ TEST_CASE("a checkpoint gives back weights, optimizer state and position, on eve
     REQUIRE(run.sum() != saved.sum());
     // Only rank 0 needs the folder.
     run.state.load(communicator.rank() == 0 ? folder.path() : "/nowhere", communicator);
+    // One copy of the model goes over the wires: its momentum here, its weights with the Ddp.
+    const int64_t sent = communicator.traffic().bytes_sent;
+    CHECK(sent < 4 * run.model.module().parameter_count() + 10'000);
+    const distributed::Ddp ddp(run.model.module(), communicator);
     CHECK(run.sum() == saved.sum());
     CHECK(run.state.step == 7);
     CHECK(run.state.samples == 7 * 32);
