@@ -48,9 +48,15 @@ class Wanted {
   std::span<const Edge> edges_;
 };
 
+namespace detail {
+inline const Tensor* address(const Tensor& input) { return &input; }
+inline const Tensor* address(const Tensor* input) { return input; }
+}  // namespace detail
+
+/// The inputs of an operation. One that may be absent is given by pointer; null needs no gradient.
 template <class... Tensors>
 std::array<const Tensor*, sizeof...(Tensors)> inputs(const Tensors&... tensors) {
-  return {&tensors...};
+  return {detail::address(tensors)...};
 }
 template <class... Tensors>
 std::array<Tensor, sizeof...(Tensors)> gradients(Tensors&&... tensors) {
@@ -68,7 +74,9 @@ class FormulaNode final : public Node {
  public:
   FormulaNode(const char* operation, const std::array<const Tensor*, N>& inputs, Formula formula)
       : Node(operation, 1), formula_(std::move(formula)) {
-    for (size_t i = 0; i < N; ++i) edges_[i] = edge_to(*inputs[i]);
+    for (size_t i = 0; i < N; ++i) {
+      if (inputs[i]) edges_[i] = edge_to(*inputs[i]);
+    }
   }
   std::span<const Edge> edges() const override { return edges_; }
   void release() override { formula_.reset(); }
@@ -95,7 +103,7 @@ template <size_t N>
 bool must_record(const std::array<const Tensor*, N>& inputs) {
   if (!grad_enabled()) return false;
   for (const Tensor* input : inputs) {
-    if (input->requires_grad()) return true;
+    if (input && input->requires_grad()) return true;
   }
   return false;
 }
