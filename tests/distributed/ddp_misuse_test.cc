@@ -89,6 +89,18 @@ TEST_CASE("a model with nothing to train is refused") {
                        ValueError);
 }
 
+TEST_CASE("a reduction that a parameter was left out of cannot finish") {
+  auto comm = make_self();
+  Bare model(3, 4);
+  Reducer reducer(model.parameters(), *comm, {0});  // a bucket each, from the last to the first
+  reducer.start({.weight = 1, .loss = 1});
+  reducer.mark_ready(2);
+  reducer.mark_ready(0);
+  CHECK_THROWS_WITH_AS(reducer.finish(),
+                       "[reducer] 1 of 3 buckets left: a parameter was not marked ready",
+                       GradientError);
+}
+
 TEST_CASE("weights must be above zero") {
   auto comm = make_self();
   Bare model(1, 3);
