@@ -1,6 +1,8 @@
 // Reading order: save(), read_checkpoint() (which trusts nothing that it reads), load().
 #include "models/train_state.h"
 
+#include <cerrno>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -27,10 +29,10 @@ constexpr const char* kOptimizerFile = "optimizer.safetensors";
 std::string read_file(const fs::path& path) {
   std::error_code error;
   const auto size = fs::file_size(path, error);  // an error for what is not a file, too
-  if (error) raise<IoError>("[checkpoint] cannot read {}: {}", path.string(), error.message());
-  std::string bytes(size, '\0');
-  if (!std::ifstream(path, std::ios::binary).read(bytes.data(), std::ssize(bytes))) {
-    raise<IoError>("[checkpoint] cannot read {}", path.string());
+  std::string bytes(error ? 0 : size, '\0');
+  if (error || !std::ifstream(path, std::ios::binary).read(bytes.data(), std::ssize(bytes))) {
+    raise<IoError>("[checkpoint] cannot read {}: {}", path.string(),
+                   error ? error.message() : std::strerror(errno));
   }
   return bytes;
 }

@@ -174,6 +174,16 @@ TEST_CASE("folders where files should be, and files where folders should be, are
   }
 }
 
+TEST_CASE("a file that cannot be opened is named") {
+  const TemporaryFolder folder;
+  Run run(1);
+  run.state.save(folder.path());
+  const auto alone = distributed::make_self();
+  const testing::NoMoreFiles guard;
+  CHECK_THROWS_WITH_AS(run.state.load(folder.path(), *alone),
+                       doctest::Contains("latest.json: Too many open files"), Error);
+}
+
 TEST_CASE("a save removes what killed ones left") {
   const TemporaryFolder folder;
   fs::create_directories(folder.file("a"));
