@@ -20,14 +20,14 @@ namespace capstan::data {
 struct LoaderOptions {
   int64_t batch = 1;       // samples of a step, over all ranks
   int64_t accumulate = 1;  // batches that a rank gets for one step
-  /// If not 0, a step is cut into so many virtual shards, instead of by accumulate and ranks: the
-  /// same ones on any number of ranks that divides it. Sample i of a step is in shard i mod shards;
-  /// a rank gets its shards, of which it has shards / ranks in a row, one batch each.
-  int64_t shards = 0;
   bool shuffle = false;
   uint64_t seed = 0;
   int64_t rank = 0;
   int64_t ranks = 1;
+  /// If not 0, a step is cut into so many virtual shards, instead of by accumulate and ranks: the
+  /// same ones on any number of ranks that divides it. Sample i of a step is in shard i mod shards;
+  /// a rank gets its shards, of which it has shards / ranks in a row, one batch each.
+  int64_t shards = 0;
   Tail tail = Tail::exact;
   int prefetch_threads = 1;  // 0: batches are made when they are asked for
   int prefetch = 4;          // batches ready or being made at most

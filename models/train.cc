@@ -121,11 +121,11 @@ TrainResult train(const TrainOptions& options, Communicator& communicator,
   const int64_t shards = options.virtual_shards(ranks);
   const data::DataLoader loader(training_set, {.batch = options.samples_per_step(ranks),
                                                .accumulate = options.accumulate,
-                                               .shards = shards,
                                                .shuffle = true,
                                                .seed = options.seed,
                                                .rank = rank,
-                                               .ranks = ranks});
+                                               .ranks = ranks,
+                                               .shards = shards});
   const int64_t epoch_steps = loader.steps_per_epoch();
   const optim::WarmupCosine rate = make_schedule(options, epoch_steps, ranks);
   const int64_t last_step = options.steps.value_or(rate.total);

@@ -87,8 +87,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
       ->excludes(of_rank);
   batch.add("--accumulate", o.accumulate, "Forward and backward passes of one step, at least");
   batch.add("--reproducible", o.reproducible,
-            "Virtual shards of a step, 0 for none: the same weights on any number of ranks "
-            "that divides them (16 with --global-batch, if the ranks and passes do)");
+            "Virtual shards of a step, 0 for none: the same weights on any number of ranks that "
+            "divides them (16 with --global-batch, if ranks and passes do)");
 
   Group optimizer(app, "Optimizer");
   optimizer.add("--optimizer", o.optimizer, "sgd or adamw");

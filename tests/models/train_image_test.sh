@@ -64,6 +64,7 @@ PYTHON
   grep -q '</svg>' "$work/run/loss.svg" || fail "no plot"
   cat "$work/out" >"$work/out$ranks"
 done
+[ "$(tail -n 1 "$work/out1")" = "$(tail -n 1 "$work/out2")" ] || fail "1 and 2 ranks have different weights"
 
 # The same run, stopped in the middle of an epoch and continued, ends with the same weights.
 options="--model mlp --data $data --global-batch 32 --epochs 2 --dropout 0.2 --checkpoint $work/two"
