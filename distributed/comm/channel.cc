@@ -12,6 +12,9 @@ Channel::Channel(Transport& transport, std::chrono::milliseconds timeout)
 
 void Channel::connect() {
   begin(Call(Kind::connect, {}));
+  for (int r = 0; r < size(); ++r) {
+    if (transport_.host(r) != transport_.host(0)) return finish();
+  }
   auto memory = share_memory(*this, Board::bytes());
   if (memory) board_ = std::make_unique<Board>(std::move(memory), rank());
 }

@@ -2,8 +2,9 @@
 //
 // A block is an anonymous file in memory (memfd_create); a rank opens those of the others through
 // /proc, by process and file number. So no name can clash and nothing is left behind, however a
-// process ends. Whether two ranks can reach each other's memory is not asked but tried: a block
-// begins with a random number that only its owner can have told.
+// process ends. Whether ranks of one host can reach each other's memory is not asked but tried
+// (containers may keep them apart): a block begins with a random number that only its owner can
+// have told.
 #pragma once
 
 #include <cstddef>
