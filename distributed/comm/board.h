@@ -1,5 +1,5 @@
-// Defines Board, where the ranks of one host meet: memory in which each of them shows its calls and
-// counts how often it has arrived.
+// Defines Board, where the ranks of one host meet: memory in which each of them shows its calls,
+// counts how often it has arrived, and lays out the numbers of tensors that lie elsewhere.
 //
 // Each rank writes its own section only, so nothing is locked; a number that says how much is there
 // is stored last and read first (release and acquire).
@@ -19,6 +19,10 @@ class Board {
   static constexpr int64_t kCalls = 64;
   static int64_t bytes() { return sizeof(Section); }
 
+  /// The most bytes that a rank can lay out at once: of several ranks they fit a second-level
+  /// cache.
+  static constexpr int64_t kStageBytes = 64 << 10;
+
   /// Over fresh blocks of bytes() bytes.
   Board(std::shared_ptr<SharedMemory> memory, int rank) : memory_(std::move(memory)), rank_(rank) {}
 
@@ -31,6 +35,10 @@ class Board {
   /// That call. Each rank is read by one other, call by call.
   Call read(int rank, int64_t sequence);
 
+  /// Where a rank lays out its bytes for the use-th time (all ranks count alike). The one before
+  /// may be in use still, the one before that is not, if ranks meet between laying out and reading.
+  std::byte* stage(int rank, int64_t use) const { return section(rank).stages[use % 2]; }
+
   /// Says that this rank has come to its next meeting point.
   void arrive();
   /// True once another rank has come to this rank's last meeting point.
@@ -42,6 +50,7 @@ class Board {
     alignas(64) std::atomic<int64_t> read;     // ... that its owner has read from another rank
     alignas(64) std::atomic<int64_t> arrived;  // meeting points
     alignas(64) Call calls[kCalls];
+    alignas(64) std::byte stages[2][kStageBytes];
   };
   static_assert(std::atomic<int64_t>::is_always_lock_free);
 

@@ -70,6 +70,13 @@ std::string to_string(Reduce op) {
   return index < std::size(kNames) ? kNames[index] : "?";
 }
 
+std::string to_string(Algorithm algorithm) {
+  static constexpr const char* kNames[] = {"automatic", "shared_memory", "ring",
+                                           "halving_doubling"};
+  const auto index = static_cast<size_t>(algorithm);
+  return index < std::size(kNames) ? kNames[index] : "?";
+}
+
 std::string to_string(const Call& call) {
   std::string text = call.sequence ? fmt::format("call {} ", call.sequence) : "";
   text += to_string(call.kind);
@@ -78,7 +85,7 @@ std::string to_string(const Call& call) {
   const bool has_tensor =
       call.kind <= Kind::all_to_all || call.kind == Kind::send_recv || call.kind == Kind::share;
   if (has_tensor) text += fmt::format(" {}[{}]", to_string(call.dtype), call.count);
-  if (call.algorithm == Algorithm::halving_doubling) text += " by halving_doubling";
+  if (call.algorithm != Algorithm::automatic) text += " by " + to_string(call.algorithm);
   if (call.memory) text += fmt::format(" at {} of shared memory {}", call.offset, call.memory);
   if (call.tag[0]) text += fmt::format(" \"{}\"", call.tag);
   return text;

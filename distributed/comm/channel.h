@@ -52,6 +52,10 @@ class Channel {
 
   /// For ranks that share memory: returns once all of them are here.
   void meet();
+  /// For the same: where rank r lays out bytes for the others; see Board::stage.
+  std::byte* stage(int r, int64_t use) const { return board_->stage(r, use); }
+  /// The next use of a stage; all ranks must count alike.
+  int64_t next_stage() { return stages_++; }
   /// Counts payload that was moved through shared memory, not by send().
   void count_sent(int64_t bytes) { bytes_sent_.fetch_add(bytes, std::memory_order_relaxed); }
 
@@ -82,6 +86,7 @@ class Channel {
   Call theirs_;  // a member: a network may write it late, after a failure
   bool shown_ = false, looked_ = false;
   std::unique_ptr<Board> board_;  // null where ranks cannot share memory
+  int64_t stages_ = 0;            // used so far
   Patience patience_;
   std::vector<std::byte> scratch_;
   std::atomic<int64_t> bytes_sent_{0}, messages_{0};

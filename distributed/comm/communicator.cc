@@ -68,19 +68,14 @@ void check_parts(Kind kind, const Buffer& all, const Buffer& part, int size) {
   }
 }
 
-Algorithm choose(Algorithm wanted, Order order, bool is_shared) {
-  if (wanted == Algorithm::ring && order == Order::tree) {
-    raise<ValueError>(
-        "[all_reduce] a ring does not combine in the order of a tree: leave the algorithm to be "
-        "chosen, or take halving_doubling");
-  }
-  if (wanted == Algorithm::shared_memory && !is_shared) {
-    raise<ValueError>(
-        "[all_reduce] the tensor does not lie in memory that all ranks share: make it with "
-        "shared_zeros(), on ranks of one host, or leave the algorithm to be chosen");
+Algorithm choose(const Channel& channel, Algorithm wanted, Order order) {
+  if (channel.size() == 1) return Algorithm::ring;  // it does nothing
+  if (wanted == Algorithm::shared_memory && !channel.shares_memory()) {
+    raise<CommError>(
+        "[all_reduce] the ranks do not share memory: leave the algorithm to be chosen");
   }
   if (wanted != Algorithm::automatic) return wanted;
-  if (is_shared) return Algorithm::shared_memory;
+  if (channel.shares_memory()) return Algorithm::shared_memory;
   return order == Order::tree ? Algorithm::halving_doubling : Algorithm::ring;
 }
 
@@ -155,24 +150,33 @@ Communicator::Place Communicator::find_shared(const Tensor& tensor) {
 
 Work Communicator::all_reduce(const Tensor& tensor, Reduce op, std::string_view tag, Order order) {
   const Buffer buffer(Kind::all_reduce, tensor);
+  const Algorithm wanted = options().all_reduce;
+  if (wanted == Algorithm::ring && order == Order::tree) {
+    raise<ValueError>(
+        "[all_reduce] a ring does not combine in the order of a tree: leave the algorithm to be "
+        "chosen, or take halving_doubling");
+  }
   const Place place = find_shared(tensor);
-  const Algorithm algorithm = choose(options().all_reduce, order, place.memory != nullptr);
   buffer.written();
   return start(Call(Kind::all_reduce, tag, buffer.dtype, buffer.count)
                    .with_op(op)
-                   .with_algorithm(algorithm)
+                   .with_algorithm(wanted)
                    .with_place(place.number, place.offset),
                [=](Channel& channel) {
                  const auto& [_, data, count, bytes, dtype] = buffer;
-                 switch (algorithm) {
-                   case Algorithm::shared_memory:
-                     shared_all_reduce(channel, op, dtype, *place.memory, place.offset, count);
+                 switch (choose(channel, wanted, order)) {
+                   case Algorithm::ring:
+                     ring_all_reduce(channel, op, dtype, data, count);
                      break;
                    case Algorithm::halving_doubling:
                      halving_doubling_all_reduce(channel, op, dtype, data, count);
                      break;
                    default:
-                     ring_all_reduce(channel, op, dtype, data, count);
+                     if (place.memory) {
+                       shared_all_reduce(channel, op, dtype, *place.memory, place.offset, count);
+                     } else {
+                       staged_all_reduce(channel, op, dtype, data, count);
+                     }
                  }
                  buffer.written();
                });

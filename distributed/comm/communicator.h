@@ -53,9 +53,9 @@ enum class Order : uint8_t {
 
 /// How an all-reduce is carried out; each is explained, with its cost, above its code.
 enum class Algorithm : uint8_t {
-  automatic,      // shared_memory for tensors that lie in it; else halving_doubling for the order
-                  // of a tree, and the ring for any order
-  shared_memory,  // of one host
+  automatic,      // shared_memory on one host; on several, halving_doubling for the order of a
+                  // tree, and the ring for any order
+  shared_memory,  // of one host; best for tensors that lie in it, see shared_zeros()
   ring,
   halving_doubling,
 };
@@ -112,8 +112,8 @@ class Communicator {
   Tensor shared_zeros(const Shape& shape, TensorOptions options = {}, std::string_view tag = {});
 
   /// Combines the ranks' tensors element by element, in place, the same to the bit on every rank.
-  /// Throws ValueError where options() ask for an algorithm that cannot do it: the ring for
-  /// Order::tree, shared memory for a tensor that shared_zeros() did not make.
+  /// Throws ValueError for Order::tree where options() ask for the ring, and CommError, on all
+  /// ranks, where they ask for shared memory on several hosts.
   Work all_reduce(const Tensor& tensor, Reduce op = Reduce::sum, std::string_view tag = {},
                   Order order = Order::any);
   /// As all_reduce, but only the root's tensor is changed.

@@ -1,4 +1,5 @@
-// Defines the algorithms for tensors that lie in memory which all ranks share.
+// Defines all-reduce through memory that all ranks share, for tensors that lie in it and for those
+// that do not.
 #pragma once
 
 #include "distributed/comm/channel.h"
@@ -10,5 +11,9 @@ namespace capstan::distributed {
 /// as sent, as a ring would.
 void shared_all_reduce(Channel& channel, Reduce op, Dtype dtype, const SharedMemory& memory,
                        int64_t offset, int64_t count);
+
+/// Combines the ranks' `data`, which lies anywhere, in place. Counts 2(n-1)/n of the bytes as sent;
+/// n-1 times the bytes if there are few.
+void staged_all_reduce(Channel& channel, Reduce op, Dtype dtype, void* data, int64_t count);
 
 }  // namespace capstan::distributed

@@ -17,6 +17,8 @@ namespace capstan::distributed::testing {
 
 inline constexpr Dtype kDtypes[] = {Dtype::float32, Dtype::float64, Dtype::int64,
                                     Dtype::int32,   Dtype::uint8,   Dtype::boolean};
+inline constexpr Algorithm kAlgorithms[] = {Algorithm::automatic, Algorithm::shared_memory,
+                                            Algorithm::ring, Algorithm::halving_doubling};
 inline constexpr Reduce kReduces[] = {Reduce::sum, Reduce::min, Reduce::max, Reduce::product};
 
 // Element i of a rank: small whole numbers, exact in every dtype, also after a sum or product.
