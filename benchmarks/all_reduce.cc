@@ -1,5 +1,5 @@
 // All-reduce, ours against MPI's own in place: bandwidth and latency for each size, of an ordinary
-// tensor (by the ring) and of one in memory that the ranks share.
+// tensor (through stages) and of one in memory that the ranks share.
 //
 //   tools/mpirun.sh -np 2 bazel-bin/benchmarks/all_reduce
 //
@@ -56,9 +56,9 @@ int run(Communicator& communicator, int, char**) {
   }
   const bool speaks = communicator.rank() == 0;
   if (speaks) {
-    fmt::print("{:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>8} {:>8} {:>10} {:>10}\n",
-               "bytes", "ring us", "shared us", "MPI us", "ring GB/s", "shared", "MPI", "ring/MPI",
-               "shared", "busy us", "lost us");
+    fmt::print("{:>10} {:>10} {:>10} {:>10} {:>11} {:>10} {:>10} {:>8} {:>8} {:>10} {:>10}\n",
+               "bytes", "staged us", "shared us", "MPI us", "staged GB/s", "shared", "MPI",
+               "staged", "shared", "busy us", "lost us");
   }
   preflight(communicator);
   for (int64_t bytes : {4LL, 4LL << 10, 250LL << 10, 1700LL << 10, 25LL << 20, 100LL << 20}) {
@@ -67,7 +67,7 @@ int run(Communicator& communicator, int, char**) {
     float* data = tensor.mutable_data<float>();
     const int repetitions = bytes > (8 << 20) ? 9 : 101;
     const Tensor shared = communicator.shared_zeros({count});
-    const double ring = time_of(repetitions, [&] { communicator.all_reduce(tensor).wait(); });
+    const double staged = time_of(repetitions, [&] { communicator.all_reduce(tensor).wait(); });
     const double direct = time_of(repetitions, [&] { communicator.all_reduce(shared).wait(); });
     const double mpi = time_of(repetitions, [&] {
       MPI_Allreduce(MPI_IN_PLACE, data, static_cast<int>(count), MPI_FLOAT, MPI_SUM,
@@ -90,10 +90,10 @@ int run(Communicator& communicator, int, char**) {
     });
     if (speaks) {
       fmt::print(
-          "{:>10} {:>10.1f} {:>10.1f} {:>10.1f} {:>10.3f} {:>10.3f} {:>10.3f} {:>8.2f} {:>8.2f} "
+          "{:>10} {:>10.1f} {:>10.1f} {:>10.1f} {:>11.3f} {:>10.3f} {:>10.3f} {:>8.2f} {:>8.2f} "
           "{:>10.1f} {:>10.1f}\n",
-          bytes, ring * 1e6, direct * 1e6, mpi * 1e6, bytes / ring / 1e9, bytes / direct / 1e9,
-          bytes / mpi / 1e9, mpi / ring, mpi / direct, busy * 1e6, lost / repetitions * 1e6);
+          bytes, staged * 1e6, direct * 1e6, mpi * 1e6, bytes / staged / 1e9, bytes / direct / 1e9,
+          bytes / mpi / 1e9, mpi / staged, mpi / direct, busy * 1e6, lost / repetitions * 1e6);
     }
   }
   return 0;

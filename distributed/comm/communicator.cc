@@ -94,8 +94,8 @@ std::chrono::milliseconds CommOptions::default_timeout() {
 }
 
 Communicator::Communicator(std::unique_ptr<Transport> transport, CommOptions options)
-    : progress_(std::make_unique<Progress>(std::move(transport), options)) {}
-Communicator::~Communicator() = default;
+    : progress_(std::make_shared<Progress>(std::move(transport), options)) {}
+Communicator::~Communicator() { progress_->stop(); }
 
 int Communicator::rank() const { return progress_->transport().rank(); }
 int Communicator::size() const { return progress_->transport().size(); }

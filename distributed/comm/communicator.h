@@ -193,7 +193,7 @@ class Communicator {
 
   std::mutex mutex_;  // guards shared_
   std::vector<Shared> shared_;
-  std::unique_ptr<Progress> progress_;
+  std::shared_ptr<Progress> progress_;
 };
 
 }  // namespace capstan::distributed

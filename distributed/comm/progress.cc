@@ -1,8 +1,6 @@
 // Implements Progress and Work.
 #include "distributed/comm/progress.h"
 
-#include <sys/prctl.h>
-
 #include <exception>
 #include <utility>
 #include <vector>
@@ -12,8 +10,13 @@
 namespace capstan::distributed {
 namespace {
 
-// How often an idle progress thread looks for notices of other ranks.
+// How often an idle engine looks for notices of other ranks.
 constexpr std::chrono::milliseconds kIdle{50};
+// For a while after a call its thread looks for more by itself, so that the caller of small ones
+// need not wake it (which takes longer than they do).
+constexpr std::chrono::microseconds kNap{200};
+constexpr int kNaps = 5;
+constexpr int64_t kSmallBytes = 32 << 10;
 
 // Keeps the memory of a failed call for ever: the network, or a rank that has not heard of the
 // failure yet, may still be at work on it.
@@ -33,15 +36,15 @@ Work::Work() : state_(std::make_shared<State>()) {
 }
 
 void Work::wait() const {
+  if (!state_->done) {
+    if (const auto engine = state_->engine.lock()) engine->help(*state_);
+  }
   std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [&] { return state_->done; });
+  state_->changed.wait(lock, [&] { return state_->done.load(); });
   if (!state_->error.empty()) throw SharedError(state_->error);
 }
 
-bool Work::done() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->done;
-}
+bool Work::done() const { return state_->done; }
 
 Clock::time_point Work::started() const {
   std::lock_guard lock(state_->mutex);
@@ -67,10 +70,14 @@ Progress::Progress(std::unique_ptr<Transport> transport, const CommOptions& opti
       options_(options),
       exceptions_(std::uncaught_exceptions()),
       channel_(*transport_, options.timeout) {
-  if (transport_->size() > 1) thread_ = std::thread([this] { run(); });
+  if (transport_->size() == 1) return;
+  running_ = true;  // so that nobody helps before the ranks are connected
+  thread_ = std::thread([this] { run_thread(); });
 }
 
-Progress::~Progress() {
+Progress::~Progress() { stop(); }
+
+void Progress::stop() {
   if (!thread_.joinable()) return;
   if (std::uncaught_exceptions() > exceptions_ && failure().empty()) {
     fail("[communicator] the rank left because of an exception");
@@ -95,10 +102,17 @@ Work Progress::start(const Call& call, Body body) {
     run(task);
     return Work(work);
   }
+  work->engine = weak_from_this();
   queue_.push_back(std::move(task));
+  const bool wake = asleep_ || call.count * item_size(call.dtype) > kSmallBytes;
   lock.unlock();
-  changed_.notify_all();
+  if (wake) changed_.notify_all();
   return Work(work);
+}
+
+void Progress::help(const Work::State& work) {
+  std::unique_lock lock(mutex_);
+  while (!work.done && !running_ && !queue_.empty() && !failed_ && !fail_message_) run_first(lock);
 }
 
 void Progress::run(Task& task) {
@@ -115,13 +129,12 @@ void Progress::run(Task& task) {
   task.work->finish({});
 }
 
-void Progress::run() {
-  // Sleeps in a transport's wait are some 10 us long; the default slack would add 50.
-  prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
+// Calls f; false if it failed, and then the communicator has.
+template <class F>
+bool Progress::attempt(const F& f) {
   try {
-    channel_.connect();
-    while (run_next()) {
-    }
+    f();
+    return true;
   } catch (const Interrupted&) {
     std::unique_lock lock(mutex_);
     Notice mine = fail_message_ ? notice(*fail_message_, true) : notice();
@@ -132,26 +145,53 @@ void Progress::run() {
     mine.explains = dynamic_cast<const MismatchError*>(&error) != nullptr;
     on_failure(std::move(mine));
   }
+  return false;
 }
 
-// Runs one call, or looks for notices if there has been none for a while. False at the end.
-bool Progress::run_next() {
-  std::unique_lock lock(mutex_);
-  const bool something = changed_.wait_for(
-      lock, kIdle, [&] { return !queue_.empty() || stopping_ || fail_message_.has_value(); });
-  if (fail_message_) throw Interrupted{};
-  if (!something) {
-    lock.unlock();
-    if (transport_->disturbed()) throw Interrupted{};
-    return true;
-  }
-  if (queue_.empty()) return false;  // stopping
-  Task& task = queue_.front();       // stays queued until it is done; see on_failure()
+// Runs the first call of the queue. The lock is open meanwhile.
+bool Progress::run_first(std::unique_lock<std::mutex>& lock) {
+  Task& task = queue_.front();  // stays queued until it is done; see on_failure()
+  running_ = true;
   lock.unlock();
-  run(task);
+  const bool well = attempt([&] { run(task); });
   lock.lock();
-  queue_.pop_front();
-  return true;
+  running_ = false;
+  if (well) queue_.pop_front();
+  if (!queue_.empty() || stopping_ || fail_message_) changed_.notify_all();
+  return well;
+}
+
+void Progress::run_thread() {
+  bool well = attempt([&] { channel_.connect(); });
+  std::unique_lock lock(mutex_);
+  running_ = false;
+
+  int naps = 0;
+  while (well && !failed_) {
+    asleep_ = naps == 0;
+    const auto time = asleep_ ? std::chrono::microseconds(kIdle) : kNap;
+    const int64_t before = calls_;
+    const bool something = changed_.wait_for(lock, time, [&] {
+      return failed_ || (!running_ && (!queue_.empty() || stopping_ || fail_message_));
+    });
+    asleep_ = false;
+    naps = something || calls_ > before ? kNaps : std::max(0, naps - 1);
+    if (failed_ || running_) continue;
+    if (fail_message_ || !something) {
+      const bool told = fail_message_.has_value();
+      running_ = true;
+      lock.unlock();
+      well = attempt([&] {
+        if (told || transport_->disturbed()) throw Interrupted{};
+      });
+      lock.lock();
+      running_ = false;
+    } else if (!queue_.empty()) {
+      well = run_first(lock);
+    } else {
+      return;  // stopping
+    }
+  }
 }
 
 Notice Progress::notice(std::string text, bool name_rank) const {
@@ -164,7 +204,7 @@ Notice Progress::notice(std::string text, bool name_rank) const {
   return notice;
 }
 
-// The end of the progress thread: nothing is sent through this communicator any more but notices.
+// The end of the queue: nothing is sent through this communicator any more but notices.
 void Progress::on_failure(Notice mine) {
   transport_->abandon();
   auto failure = std::make_unique<Failure>(*transport_, mine, options_.grace);

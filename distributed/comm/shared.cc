@@ -13,11 +13,11 @@
 // out of it.
 //
 // Other tensors go through stages, pieces of 64 KB of shared memory, one piece after the other:
-// each rank lays its piece out; when all have, rank r combines slice r of all pieces, into its own;
-// when all have, each collects the slices. While ranks wait for each other they lay out the next
-// piece on a second stage. Cost on each rank: about 3 S bytes read and 2 S written, most of it in
-// the caches, and two meetings a piece. Few bytes take one meeting: each rank combines all of them
-// itself.
+// each rank lays out what the others will combine, all slices but its own; when all have, rank r
+// combines slice r and lays out the result; when all have, each collects the others' results. While
+// ranks wait for each other they lay out the next piece on a second stage. Cost on each rank:
+// 2(n-1)/n S bytes to the stages and as many from them, in the caches, and two meetings a piece.
+// Few bytes take one meeting: each rank combines all of them itself.
 //
 // The order of combining is a balanced binary tree over the ranks (of n ranks, the largest power of
 // two below n goes to the left), for every element alike: so every rank gets the same bits, and a
@@ -114,27 +114,36 @@ void staged_all_reduce(Channel& channel, Reduce op, Dtype dtype, void* data, int
   }
 
   const int64_t piece = Board::kStageBytes / item;
+  // Copies the slices of a piece but this rank's own.
+  const auto copy_slices = [&](const Parts& slices, const auto& from, const auto& to) {
+    for (int r = 0; r < n; ++r) {
+      const int64_t at = slices[r] * item, length = (slices[r + 1] - slices[r]) * item;
+      if (r != rank && length > 0) std::memcpy(to(r) + at, from(r) + at, length);
+    }
+  };
   const auto lay_out = [&](int64_t begin, int64_t on) {
-    const int64_t length = std::min(piece, count - begin) * item;
-    std::memcpy(channel.stage(rank, on), mine + begin * item, length);
+    copy_slices(
+        slices_of(std::min(piece, count - begin), dtype, n),
+        [&](int) { return mine + begin * item; }, [&](int) { return channel.stage(rank, on); });
   };
   lay_out(0, use);
   for (int64_t begin = 0; begin < count; begin += piece) {
     const Parts slices = slices_of(std::min(piece, count - begin), dtype, n);
+    std::byte* here = mine + begin * item;
     channel.meet();  // all have laid out this piece
-    combine_blocks(channel, op, dtype, slices[rank], slices[rank + 1], stage,
-                   [&](int64_t at, const std::byte* result, int64_t length) {
-                     std::memcpy(stage(rank) + at, result, length);
-                   });
+    combine_blocks(
+        channel, op, dtype, slices[rank], slices[rank + 1],
+        [&](int r) -> const std::byte* { return r == rank ? here : stage(r); },
+        [&](int64_t at, const std::byte* result, int64_t length) {
+          std::memcpy(here + at, result, length);
+          std::memcpy(stage(rank) + at, result, length);
+        });
     channel.count_sent(2 * (n - 1) * (slices[rank + 1] - slices[rank]) * item);
     const bool more = begin + piece < count;
     const int64_t next = more ? channel.next_stage() : use;
     if (more) lay_out(begin + piece, next);
-    channel.meet();  // all have combined their slices
-    for (int r = 0; r < n; ++r) {
-      const int64_t at = slices[r] * item, length = (slices[r + 1] - slices[r]) * item;
-      if (length > 0) std::memcpy(mine + begin * item + at, stage(r) + at, length);
-    }
+    channel.meet();  // all have laid out their results
+    copy_slices(slices, stage, [&](int) { return here; });
     use = next;
   }
 }
