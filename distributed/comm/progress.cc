@@ -12,10 +12,9 @@ namespace {
 
 // How often an idle engine looks for notices of other ranks.
 constexpr std::chrono::milliseconds kIdle{50};
-// For a while after a call its thread looks for more by itself, so that the caller of small ones
-// need not wake it (which takes longer than they do).
-constexpr std::chrono::microseconds kNap{200};
-constexpr int kNaps = 5;
+// After a call its thread looks once more by itself, so that the caller of small ones need not wake
+// it (which takes longer than they do).
+constexpr std::chrono::microseconds kNap{500};
 constexpr int64_t kSmallBytes = 32 << 10;
 
 // Keeps the memory of a failed call for ever: the network, or a rank that has not heard of the
@@ -166,16 +165,16 @@ void Progress::run_thread() {
   std::unique_lock lock(mutex_);
   running_ = false;
 
-  int naps = 0;
+  bool active = false;
   while (well && !failed_) {
-    asleep_ = naps == 0;
+    asleep_ = !active;
     const auto time = asleep_ ? std::chrono::microseconds(kIdle) : kNap;
     const int64_t before = calls_;
     const bool something = changed_.wait_for(lock, time, [&] {
       return failed_ || (!running_ && (!queue_.empty() || stopping_ || fail_message_));
     });
     asleep_ = false;
-    naps = something || calls_ > before ? kNaps : std::max(0, naps - 1);
+    active = something || calls_ > before;
     if (failed_ || running_) continue;
     if (fail_message_ || !something) {
       const bool told = fail_message_.has_value();
