@@ -2,6 +2,7 @@
 #pragma once
 
 // Floor 1, core: tensors, devices, random numbers, threads.
+#include "core/create.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "core/safetensors.h"
@@ -16,6 +17,7 @@
 #include "autograd/gradcheck.h"
 #include "autograd/indexing.h"
 #include "autograd/matmul.h"
+#include "autograd/rearrange.h"
 #include "autograd/record.h"
 #include "autograd/reduce.h"
 #include "autograd/softmax.h"

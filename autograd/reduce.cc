@@ -13,13 +13,10 @@ namespace {
 /// `x`'s shape with size 1 on the reduced axes.
 Shape kept_shape(const char* operation, const Tensor& x, const Dims& axes) {
   if (axes.empty()) return Dims::filled(x.rank(), 1);
+  const AxisSet reduced(operation, axes, x.rank());
   Shape kept = x.shape();
-  unsigned seen = 0;
-  for (int64_t axis : axes) {
-    const int a = normalize_axis(operation, axis, x.rank());
-    if (seen & (1u << a)) raise<ShapeError>("[{}] axes {} name axis {} twice", operation, axes, a);
-    seen |= 1u << a;
-    kept[a] = 1;
+  for (int a = 0; a < x.rank(); ++a) {
+    if (reduced[a]) kept[a] = 1;
   }
   return kept;
 }
@@ -27,11 +24,10 @@ Shape kept_shape(const char* operation, const Tensor& x, const Dims& axes) {
 /// `kept` without the reduced axes.
 Shape dropped_shape(const Shape& kept, const Tensor& x, const Dims& axes) {
   if (axes.empty()) return {};
-  unsigned reduced = 0;
-  for (int64_t axis : axes) reduced |= 1u << normalize_axis("reduce", axis, x.rank());
+  const AxisSet reduced("reduce", axes, x.rank());
   Shape out;
   for (int a = 0; a < kept.rank(); ++a) {
-    if (!(reduced & (1u << a))) out.push_back(kept[a]);
+    if (!reduced[a]) out.push_back(kept[a]);
   }
   return out;
 }

@@ -119,6 +119,8 @@ class Backend {
                        const Tensor& out) = 0;
   virtual void normal(uint64_t seed, uint64_t offset, double mean, double deviation,
                       const Tensor& out) = 0;
+  virtual void integers(uint64_t seed, uint64_t offset, int64_t low, uint64_t range,
+                        const Tensor& out) = 0;
   /// out = in / (1 - p) where the element's random number is at least p, else 0. Calling it on the
   /// gradient with the same seed and offset is its derivative: no mask is stored.
   virtual void dropout(uint64_t seed, uint64_t offset, double p, const Tensor& in,

@@ -56,6 +56,8 @@ class CpuBackend final : public Backend {
   void uniform(uint64_t seed, uint64_t offset, double low, double high, const Tensor& out) override;
   void normal(uint64_t seed, uint64_t offset, double mean, double deviation,
               const Tensor& out) override;
+  void integers(uint64_t seed, uint64_t offset, int64_t low, uint64_t range,
+                const Tensor& out) override;
   void dropout(uint64_t seed, uint64_t offset, double p, const Tensor& in,
                const Tensor& out) override;
 

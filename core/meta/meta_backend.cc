@@ -42,6 +42,7 @@ class MetaBackend final : public Backend {
 
   void uniform(uint64_t, uint64_t, double, double, const Tensor&) override {}
   void normal(uint64_t, uint64_t, double, double, const Tensor&) override {}
+  void integers(uint64_t, uint64_t, int64_t, uint64_t, const Tensor&) override {}
   void dropout(uint64_t, uint64_t, double, const Tensor&, const Tensor&) override {}
 
   void sgd(const SgdStep&, const Tensor&, const Tensor&, const Tensor*) override {}

@@ -20,8 +20,9 @@
 
 #include "tests/autograd/elementwise_operations.h"
 #include "tests/autograd/layer_operations.h"
+#include "tests/autograd/layout_operations.h"
 #include "tests/autograd/operation_checks.h"
-#include "tests/autograd/shape_operations.h"
+#include "tests/autograd/reduce_operations.h"
 
 namespace capstan::testing {
 namespace {
@@ -35,16 +36,18 @@ std::vector<Family> families() {
   return {{"elementwise", elementwise_operations()},
           {"reduce", reduce_operations()},
           {"views", view_operations()},
+          {"rearrange", rearrange_operations()},
           {"products", product_operations()},
           {"losses", loss_operations()},
           {"images", image_operations()},
           {"dropout", dropout_operations()}};
 }
 
-/// The names of the functions that the headers of operations declare: lines "Tensor name(".
+/// The names of the functions that the headers of operations declare: lines "Tensor name(", or
+/// another type made of tensors instead.
 std::set<std::string> declared_operations() {
   const std::set<std::string> tape = {"node.h", "hooks.h", "record.h", "engine.h", "gradcheck.h"};
-  const std::regex declaration("^Tensor (\\w+)\\(.*");
+  const std::regex declaration("^(?:std::vector<Tensor>|[A-Z]\\w+) (\\w+)\\(.*");
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("autograd")) {
     if (entry.path().extension() != ".h" || tape.contains(entry.path().filename())) continue;
