@@ -81,3 +81,89 @@ def rearrange():
             single(f"{name}.{variant}", lambda x: function(x, diagonal))
         record.case(f"{name}.main", "batches", function, random(2, 3, 3))
     record.save()
+
+
+def indexing():
+    record = Recorder("indexing", 14)
+    index = lambda *numbers: torch.tensor(numbers, dtype=torch.int64)
+
+    for variant, axis in (("rows", 0), ("columns", 1)):
+        select = lambda x, i: x.index_select(axis, i)
+        name = f"index_select.{variant}"
+        record.case(name, "plain", select, random(3, 3, 2), index(2, 0, 2, 1))
+        record.case(name, "one", select, random(1, 1), index(0))
+        record.case(name, "empty", select, random(3, 2), index())
+        record.case(name, "special", select, SPECIAL.reshape(2, 3), index(1, 0, 1))
+        add = lambda x, i, y: x.index_add(axis, i, y)
+        name = f"index_add.{variant}"
+        record.case(name, "plain", add, random(4, 4), index(2, 0, 2, 1), random(4, 4))
+        record.case(name, "one", add, random(1, 1), index(0, 0), random(2, 1) if axis == 0 else random(1, 2))
+        record.case(name, "empty", add, random(3, 3), index(), random(0, 3) if axis == 0 else random(3, 0))
+        record.case(name, "special", add, random(2, 2), index(1, 0), SPECIAL[:4].reshape(2, 2))
+
+    for variant, axis in (("rows", 0), ("columns", 1), ("cubes", 2)):
+        shape = (2, 3, 4) if axis == 2 else (3, 3)
+        at = torch.tensor([[2, 0], [1, 1], [0, 2]])
+        at = torch.stack((at, at + 1)) if axis == 2 else at
+        one, none = index(0).reshape((1,) * len(shape)), torch.zeros((0, *shape[1:]), dtype=torch.int64)
+        special = random(*shape)
+        special.view(-1)[0], special.view(-1)[4] = NAN, INF
+        taken = lambda x, i: x.gather(axis, i)
+        record.case(f"gather.{variant}", "plain", taken, random(*shape), at)
+        record.case(f"gather.{variant}", "one", taken, random(*one.shape), one)
+        record.case(f"gather.{variant}", "empty", taken, random(*shape), none)
+        record.case(f"gather.{variant}", "special", taken, special, at)
+        for name in ("scatter", "scatter_add"):
+            put = lambda x, i, y: getattr(x, name)(axis, i, y)
+            apart_at = at
+            if name == "scatter":  # no index twice: which gradient such a one gets is a convention
+                apart_at = {0: torch.tensor([[2, 0], [1, 1], [0, 2]]), 1: torch.tensor([[2, 0], [1, 2], [0, 2]]),
+                            2: torch.tensor([[[2, 0], [1, 3], [0, 2]], [[3, 1], [1, 0], [2, 3]]])}[axis]
+            record.case(f"{name}.{variant}", "plain", put, random(*shape), apart_at, random(*apart_at.shape))
+            record.case(f"{name}.{variant}", "one", put, random(*one.shape), one, random(*one.shape))
+            record.case(f"{name}.{variant}", "empty", put, random(*shape), none, random(*none.shape))
+            record.case(f"{name}.{variant}", "special", put, special, apart_at, random(*apart_at.shape))
+
+    flags = torch.tensor([[True, False, True], [False, True, False]])
+    record.case("masked_fill", "plain", lambda x, m: x.masked_fill(m, 1.5), random(2, 3), flags)
+    record.case("masked_fill", "row", lambda x, m: x.masked_fill(m, 1.5), random(2, 3), flags[0])
+    record.case("masked_fill", "one", lambda x, m: x.masked_fill(m, 1.5), random(1), flags[0, 0])
+    record.case("masked_fill", "empty", lambda x, m: x.masked_fill(m, 1.5), random(0, 3), flags[0])
+    record.case("masked_fill", "special", lambda x, m: x.masked_fill(m, 1.5), SPECIAL.reshape(2, 3), flags)
+    record.case("masked_select", "plain", torch.masked_select, random(2, 3), flags)
+    record.case("masked_select", "row", torch.masked_select, random(2, 3), flags[0])
+    record.case("masked_select", "one", torch.masked_select, random(1), flags[0, 0])
+    record.case("masked_select", "empty", torch.masked_select, random(0, 3), flags[0])
+    record.case("masked_select", "special", torch.masked_select, SPECIAL.reshape(2, 3), flags)
+    record.case("nonzero", "plain", torch.nonzero, values(0, 1, 0, 2, 3, 0, 0, 0, 4, 0, 0, 5).reshape(2, 3, 2))
+    record.case("nonzero", "one", torch.nonzero, values(7))
+    record.case("nonzero", "scalar", torch.nonzero, values(7)[0])
+    record.case("nonzero", "empty", torch.nonzero, random(0, 3))
+    record.case("nonzero", "special", torch.nonzero, SPECIAL)
+    record.save()
+
+
+def sorting():
+    record = Recorder("sorting", 15)
+    ties = values(2, 1, 2, 1, 1, 2, 0, 2).reshape(2, 4)
+    special = values(NAN, 1, -INF, INF, NAN, 0, 2, NAN).reshape(2, 4)
+    order = lambda x, dim, falling=False: torch.sort(x, dim=dim, descending=falling, stable=True)
+    functions = {"sort.values": lambda x: order(x, -1)[0], "sort.indices": lambda x: order(x, -1)[1],
+                 "sort.falling": lambda x: order(x, 0, True)[0], "argsort.rising": lambda x: order(x, 1)[1],
+                 "argsort.falling": lambda x: order(x, 1, True)[1],
+                 "topk.largest": lambda x: order(x, -1, True)[0][..., :2],
+                 "topk.smallest": lambda x: order(x, 0)[1][:1], "topk.none": lambda x: order(x, 0)[0][:0]}
+    for name, function in functions.items():
+        record.case(name, "plain", function, apart(3, 4))
+        record.case(name, "one", function, random(1, 2))
+        if name != "topk.smallest":
+            record.case(name, "empty", function, random(0, 3))
+        record.case(name, "ties", function, ties)
+        record.case(name, "special", function, special)
+    for i, part in enumerate(("values", "inverse", "counts")):
+        function = lambda x: torch.unique(x, return_inverse=True, return_counts=True)[i].detach()
+        record.case(f"unique.{part}", "ties", function, ties)
+        record.case(f"unique.{part}", "one", function, random(1))
+        record.case(f"unique.{part}", "empty", function, random(0, 3))
+        record.case(f"unique.{part}", "special", function, values(INF, -INF, 1, INF))
+    record.save()

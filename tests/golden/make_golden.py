@@ -18,25 +18,33 @@ import sys
 import torch
 import torch.nn.functional as F
 
-from layout_families import rearrange, views
-from math_families import elementwise, reduce
-from product_families import products
+from layout_families import indexing, rearrange, sorting, views
+from math_families import activations, elementwise, functions, reduce, statistics
+from product_families import einsums, linalg, products
 from recorder import INF, NAN, SPECIAL, Recorder, apart, random, representable, save, values
 
 
 def losses():
     record = Recorder("losses", 5)
     softmax = lambda x: F.log_softmax(x, -1)
+    more = {"softmax.last": lambda x: F.softmax(x, -1), "softmax.first": lambda x: F.softmax(x, 0),
+                      "log_softmax.first": lambda x: F.log_softmax(x, 0)}
     special = random(5, 3)
     special[0, 1], special[1, 0], special[2, 2], special[3, :], special[4, :2] = NAN, INF, -INF, -INF, -INF
-    record.case("log_softmax", "plain", softmax, random(2, 5))
-    record.case("log_softmax", "vector", softmax, random(5))
-    record.case("log_softmax", "cubes", softmax, random(2, 3, 4))
-    record.case("log_softmax", "one", softmax, random(2, 1))
-    record.case("log_softmax", "empty", softmax, random(0, 3))
-    record.case("log_softmax", "no_classes", softmax, random(2, 0))
-    record.case("log_softmax", "large", softmax, values(1000, 999, -1000, 0, -2000, 0).reshape(2, 3))
-    record.case("log_softmax", "special", softmax, special)
+    record.case("log_softmax.last", "plain", softmax, random(2, 5))
+    record.case("log_softmax.last", "vector", softmax, random(5))
+    record.case("log_softmax.last", "cubes", softmax, random(2, 3, 4))
+    record.case("log_softmax.last", "one", softmax, random(2, 1))
+    record.case("log_softmax.last", "empty", softmax, random(0, 3))
+    record.case("log_softmax.last", "no_classes", softmax, random(2, 0))
+    record.case("log_softmax.last", "large", softmax, values(1000, 999, -1000, 0, -2000, 0).reshape(2, 3))
+    record.case("log_softmax.last", "special", softmax, special)
+
+    for name, function in more.items():
+        record.case(name, "plain", function, random(2, 3, 2))
+        record.case(name, "one", function, random(1, 2))
+        record.case(name, "empty", function, random(0, 3))
+        record.case(name, "special", function, special)
 
     def mean(logits, targets):
         # PyTorch gives NaN where no target counts; Capstan gives 0.
@@ -168,7 +176,8 @@ def models():
     save("models", kept)
 
 
-FAMILIES = (elementwise, reduce, views, rearrange, products, losses, images, random_drop, optimizers, models)
+FAMILIES = (elementwise, functions, activations, reduce, statistics, views, rearrange, indexing, sorting, products,
+            einsums, linalg, losses, images, random_drop, optimizers, models)
 
 if __name__ == "__main__":
     torch.set_num_threads(1)
