@@ -9,6 +9,7 @@
 #include "autograd/engine.h"
 #include "autograd/gradcheck.h"
 #include "autograd/views.h"
+#include "core/allocator.h"
 #include "tests/autograd/operation.h"
 #include "tests/golden/golden.h"
 
@@ -160,10 +161,14 @@ inline Checks check_operation(const Operation& operation, const GoldenOperations
     checks.expect(values, found != golden.cases.end(), name + " is not in the reference file");
     if (found == golden.cases.end()) continue;
     for (const GoldenCase& golden_case : found->second) {
+      const int64_t held = memory_stats(Device::cpu()).current;
       try {
         check_case(checks, name, f, golden_case, golden.upstream, operation.on_meta);
       } catch (const std::exception& error) {
         checks.faults.push_back(name + "/" + golden_case.data + " threw: " + error.what());
+      }
+      if (memory_stats(Device::cpu()).current != held) {
+        checks.faults.push_back(name + "/" + golden_case.data + " leaves tensors behind");
       }
     }
   }
