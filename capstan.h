@@ -2,6 +2,7 @@
 #pragma once
 
 // Floor 1, core: tensors, devices, random numbers, threads.
+#include "core/create.h"
 #include "core/error.h"
 #include "core/random.h"
 #include "core/safetensors.h"
@@ -11,14 +12,19 @@
 // Floor 2, autograd: the tape and the differentiable operations.
 #include "autograd/convolution.h"
 #include "autograd/dropout.h"
+#include "autograd/einsum.h"
 #include "autograd/elementwise.h"
 #include "autograd/engine.h"
 #include "autograd/gradcheck.h"
 #include "autograd/indexing.h"
+#include "autograd/linalg.h"
 #include "autograd/matmul.h"
+#include "autograd/rearrange.h"
 #include "autograd/record.h"
 #include "autograd/reduce.h"
 #include "autograd/softmax.h"
+#include "autograd/sort.h"
+#include "autograd/statistics.h"
 #include "autograd/views.h"
 
 // Floor 3, nn: modules and layers.

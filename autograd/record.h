@@ -68,39 +68,37 @@ namespace detail {
 [[noreturn]] void graph_was_freed(const char* operation);
 Edge edge_to(const Tensor& input);
 
-/// A node whose backward is a function object, kept inside it.
-template <size_t N, class Formula>
+/// A node whose backward is a function object, kept inside it. `Edges` is an array, or a vector
+/// where the operation takes a list of tensors.
+template <class Edges, class Formula>
 class FormulaNode final : public Node {
  public:
-  FormulaNode(const char* operation, const std::array<const Tensor*, N>& inputs, Formula formula)
-      : Node(operation, 1), formula_(std::move(formula)) {
-    for (size_t i = 0; i < N; ++i) {
-      if (inputs[i]) edges_[i] = edge_to(*inputs[i]);
-    }
-  }
+  FormulaNode(const char* operation, Edges edges, Formula formula)
+      : Node(operation, 1), edges_(std::move(edges)), formula_(std::move(formula)) {}
   std::span<const Edge> edges() const override { return edges_; }
   void release() override { formula_.reset(); }
   void backward(std::span<const Tensor> grads, std::span<Tensor> input_grads) override {
     if (!formula_) graph_was_freed(operation());
-    std::array<Tensor, N> results;
+    const auto deliver = [&](auto results) {
+      std::move(results.begin(), results.end(), input_grads.begin());
+    };
     if constexpr (std::is_invocable_v<Formula&, const Tensor&, Wanted>) {
-      results = (*formula_)(grads[0], Wanted(edges_));
+      deliver((*formula_)(grads[0], Wanted(edges_)));
     } else {
-      results = (*formula_)(grads[0]);
+      deliver((*formula_)(grads[0]));
     }
-    std::move(results.begin(), results.end(), input_grads.begin());
   }
 
  private:
-  std::array<Edge, N> edges_;
+  Edges edges_;
   std::optional<Formula> formula_;
 };
 
 }  // namespace detail
 
-/// True if an operation on these inputs must be recorded.
-template <size_t N>
-bool must_record(const std::array<const Tensor*, N>& inputs) {
+/// True if an operation on these inputs (pointers to tensors) must be recorded.
+template <class Inputs>
+bool must_record(const Inputs& inputs) {
   if (!grad_enabled()) return false;
   for (const Tensor* input : inputs) {
     if (input && input->requires_grad()) return true;
@@ -116,8 +114,25 @@ template <size_t N, class Formula>
 Tensor record(const char* operation, Tensor result, const std::array<const Tensor*, N>& inputs,
               Formula formula) {
   if (must_record(inputs)) {
-    result.body().node =
-        make_ref<detail::FormulaNode<N, Formula>>(operation, inputs, std::move(formula));
+    std::array<Edge, N> edges;
+    for (size_t i = 0; i < N; ++i) {
+      if (inputs[i]) edges[i] = detail::edge_to(*inputs[i]);
+    }
+    result.body().node = make_ref<detail::FormulaNode<std::array<Edge, N>, Formula>>(
+        operation, std::move(edges), std::move(formula));
+  }
+  return result;
+}
+
+/// The same for a list of inputs; `formula` returns a vector of their gradients.
+template <class Formula>
+Tensor record(const char* operation, Tensor result, const std::vector<const Tensor*>& inputs,
+              Formula formula) {
+  if (must_record(inputs)) {
+    std::vector<Edge> edges;
+    for (const Tensor* input : inputs) edges.push_back(detail::edge_to(*input));
+    result.body().node = make_ref<detail::FormulaNode<std::vector<Edge>, Formula>>(
+        operation, std::move(edges), std::move(formula));
   }
   return result;
 }

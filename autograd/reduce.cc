@@ -1,80 +1,84 @@
 #include "autograd/reduce.h"
 
 #include "autograd/elementwise.h"
+#include "autograd/operands.h"
 #include "autograd/record.h"
 #include "autograd/views.h"
-#include "core/backend.h"
 #include "core/raise.h"
 
 namespace capstan {
 
 namespace {
 
-/// `x`'s shape with size 1 on the reduced axes.
-Shape kept_shape(const char* operation, const Tensor& x, const Dims& axes) {
-  if (axes.empty()) return Dims::filled(x.rank(), 1);
-  Shape kept = x.shape();
-  unsigned seen = 0;
-  for (int64_t axis : axes) {
-    const int a = normalize_axis(operation, axis, x.rank());
-    if (seen & (1u << a)) raise<ShapeError>("[{}] axes {} name axis {} twice", operation, axes, a);
-    seen |= 1u << a;
-    kept[a] = 1;
-  }
-  return kept;
-}
-
-/// `kept` without the reduced axes.
-Shape dropped_shape(const Shape& kept, const Tensor& x, const Dims& axes) {
-  if (axes.empty()) return {};
-  unsigned reduced = 0;
-  for (int64_t axis : axes) reduced |= 1u << normalize_axis("reduce", axis, x.rank());
-  Shape out;
-  for (int a = 0; a < kept.rank(); ++a) {
-    if (!(reduced & (1u << a))) out.push_back(kept[a]);
-  }
-  return out;
-}
+Dtype wide(Dtype dtype) { return is_floating(dtype) ? dtype : Dtype::int64; }
 
 /// Runs the kernel and gives the result its shape, off the tape.
-Tensor reduce(Reduction op, const Tensor& x, const Shape& kept, const Dims& axes, bool keepdim) {
-  const bool widen = op == Reduction::sum && !is_floating(x.dtype());
-  Tensor out = empty(kept, {widen ? Dtype::int64 : x.dtype(), x.device()});
+Tensor reduce(const char* operation, Reduction op, const Tensor& x, Dtype dtype, const Dims& axes,
+              bool keepdim) {
+  const Tensor out = empty(reduced_shape(operation, x.shape(), axes, true), {dtype, x.device()});
   backend(out).reduce(op, x, out);
-  return keepdim ? out : view_of(out, Layout::dense(dropped_shape(kept, x, axes)));
+  if (keepdim) return out;
+  return view_of(out, Layout::dense(reduced_shape(operation, x.shape(), axes, false)));
 }
 
 /// max and min.
 Tensor extreme(const char* operation, Reduction op, const Tensor& x, const Dims& axes,
                bool keepdim) {
-  const Shape kept = kept_shape(operation, x, axes);
+  const Shape kept = reduced_shape(operation, x.shape(), axes, true);
   if (x.numel() == 0 && numel(kept) != 0) {
     raise<ShapeError>("[{}] {} has no elements along the reduced axes", operation, x.shape());
   }
-  const Tensor out = reduce(op, x, kept, axes, keepdim);
+  const Tensor out = reduce(operation, op, x, x.dtype(), axes, keepdim);
   return record(operation, out, inputs(x),
-                [x = Saved(x), out = Saved::output(out), kept](const Tensor& grad) {
-                  const Tensor value = x.get();
-                  const Tensor hit = cast(equal(value, reshape(out.get(), kept)), grad.dtype());
-                  Tensor count = empty(kept, {grad.dtype(), grad.device()});
-                  backend(count).reduce(Reduction::sum, hit, count);
-                  return gradients(hit * (reshape(grad, kept) / count));
+                [x = Saved(x), out = Saved::output(out), axes, kept](const Tensor& grad) {
+                  const Tensor hit = cast(equal(x.get(), reshape(out.get(), kept)), grad.dtype());
+                  return gradients(hit * (reshape(grad, kept) / sum(hit, axes, true)));
                 });
+}
+
+/// argmax and argmin.
+Tensor position(const char* operation, Reduction op, const Tensor& x, int64_t axis, bool keepdim) {
+  const int a = normalize_axis(operation, axis, x.rank());
+  if (x.shape()[a] == 0) {
+    raise<ShapeError>("[{}] axis {} of {} is empty", operation, axis, x.shape());
+  }
+  const Tensor out =
+      empty(reduced_shape(operation, x.shape(), {a}, true), {Dtype::int64, x.device()});
+  backend(out).extreme_position(op, x, a, out);
+  return keepdim ? out : squeeze(out, a);
+}
+
+/// For each element, the product of the others along the axes, zeros or not: where exactly one is
+/// zero, only its own is not.
+Tensor product_of_others(const Tensor& x, const Dims& axes) {
+  const Tensor zero = scalar_beside(x, 0), one = scalar_beside(x, 1);
+  const Tensor is_zero = equal(x, zero);
+  const Tensor zeros = cast(sum(is_zero, axes, true), x.dtype());
+  const Tensor others = prod(where(is_zero, one, x), axes, true);
+  return where(is_zero, where(equal(zeros, one), others, zero),
+               where(equal(zeros, zero), others / x, zero));
 }
 
 }  // namespace
 
 Tensor sum(const Tensor& x, const Dims& axes, bool keepdim) {
-  const Shape kept = kept_shape("sum", x, axes);
-  return record("sum", reduce(Reduction::sum, x, kept, axes, keepdim), inputs(x),
-                [kept, shape = x.shape()](const Tensor& grad) {
-                  return gradients(expand(reshape(grad, kept), shape));
-                });
+  return record("sum", reduce("sum", Reduction::sum, x, wide(x.dtype()), axes, keepdim), inputs(x),
+                [kept = reduced_shape("sum", x.shape(), axes, true), shape = x.shape()](
+                    const Tensor& grad) { return gradients(expand(reshape(grad, kept), shape)); });
+}
+
+Tensor prod(const Tensor& x, const Dims& axes, bool keepdim) {
+  const Tensor out = reduce("prod", Reduction::product, x, wide(x.dtype()), axes, keepdim);
+  return record("prod", out, inputs(x), [x = Saved(x), axes](const Tensor& grad) {
+    const Tensor value = x.get();
+    const Shape kept = reduced_shape("prod", value.shape(), axes, true);
+    return gradients(reshape(grad, kept) * product_of_others(value, axes));
+  });
 }
 
 Tensor mean(const Tensor& x, const Dims& axes, bool keepdim) {
   if (!is_floating(x.dtype())) wrong_dtype("mean", "float32 or float64", x.dtype());
-  const int64_t results = numel(kept_shape("mean", x, axes));
+  const int64_t results = numel(reduced_shape("mean", x.shape(), axes, true));
   const double count = results == 0 ? 0 : static_cast<double>(x.numel()) / results;
   return sum(x, axes, keepdim) / count;
 }
@@ -87,14 +91,30 @@ Tensor min(const Tensor& x, const Dims& axes, bool keepdim) {
   return extreme("min", Reduction::min, x, axes, keepdim);
 }
 
-Tensor argmax(const Tensor& x, int64_t axis) {
-  const int a = normalize_axis("argmax", axis, x.rank());
-  if (x.shape()[a] == 0) raise<ShapeError>("[argmax] axis {} of {} is empty", axis, x.shape());
-  Shape shape = x.shape();
-  shape.erase(a);
-  Tensor out = empty(shape, {Dtype::int64, x.device()});
-  backend(out).argmax(x, a, out);
-  return out;
+// Of bools, the largest says whether any is true, the smallest whether all are.
+Tensor any(const Tensor& x, const Dims& axes, bool keepdim) {
+  return reduce("any", Reduction::max, cast(x, Dtype::boolean), Dtype::boolean, axes, keepdim);
+}
+
+Tensor all(const Tensor& x, const Dims& axes, bool keepdim) {
+  return reduce("all", Reduction::min, cast(x, Dtype::boolean), Dtype::boolean, axes, keepdim);
+}
+
+Tensor argmax(const Tensor& x, int64_t axis, bool keepdim) {
+  return position("argmax", Reduction::max, x, axis, keepdim);
+}
+
+Tensor argmin(const Tensor& x, int64_t axis, bool keepdim) {
+  return position("argmin", Reduction::min, x, axis, keepdim);
+}
+
+Tensor cumsum(const Tensor& x, int64_t axis) {
+  const int a = normalize_axis("cumsum", axis, x.rank());
+  const Tensor out = empty(x.shape(), {wide(x.dtype()), x.device()});
+  backend(out).cumulative_sum(x, a, out);
+  return record("cumsum", out, inputs(x), [a](const Tensor& grad) {  // sums from the other end
+    return gradients(flip(cumsum(flip(grad, {a}), a), {a}));
+  });
 }
 
 Tensor sum_to(const Tensor& x, const Shape& shape) {

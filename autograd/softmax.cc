@@ -9,20 +9,47 @@
 
 namespace capstan {
 
-Tensor log_softmax(const Tensor& x) {
+namespace {
+
+/// grad - softmax * sum(grad) along rows, softmax = exp(y), in one kernel.
+Tensor log_softmax_grad(const Tensor& grad, const Tensor& y) {
+  const Tensor out = empty_like(grad);
+  backend(out).log_softmax_grad(contiguous(detach(grad)), contiguous(detach(y)), out);
+  return record("log_softmax", out, inputs(grad, y),
+                [grad = Saved(grad), y = Saved(y)](const Tensor& g) {
+                  const Tensor p = exp(y.get());
+                  const Tensor toward = sum(g * p, {-1}, true), total = sum(grad.get(), {-1}, true);
+                  return gradients(g - toward, -total * (g * p));
+                });
+}
+
+}  // namespace
+
+Tensor softmax(const Tensor& x, int64_t axis) {
+  if (!is_floating(x.dtype())) wrong_dtype("softmax", "float32 or float64", x.dtype());
+  normalize_axis("softmax", axis, x.rank());
+  const Tensor y = no_grad([&] { return exp(log_softmax(x, axis)); });
+  return record("softmax", y, inputs(x), [y = Saved::output(y), axis](const Tensor& grad) {
+    const Tensor p = y.get();
+    return gradients(p * (grad - sum(grad * p, {axis}, true)));
+  });
+}
+
+Tensor log_softmax(const Tensor& x, int64_t axis) {
   if (!is_floating(x.dtype())) wrong_dtype("log_softmax", "float32 or float64", x.dtype());
-  if (x.rank() == 0) raise<ShapeError>("[log_softmax] needs at least one axis, got a scalar");
+  const int last = x.rank() - 1;
+  if (const int a = normalize_axis("log_softmax", axis, x.rank()); a != last) {
+    return transpose(log_softmax(transpose(x, a, last)), a, last);
+  }
   if (x.rank() != 2) {
     Shape rows = x.shape();
-    rows.erase(x.rank() - 1);
+    rows.erase(last);
     return reshape(log_softmax(reshape(x, {numel(rows), x.size(-1)})), x.shape());
   }
   Tensor out = empty_like(x);
   backend(out).log_softmax(contiguous(detach(x)), out);
   return record("log_softmax", out, inputs(x), [out = Saved::output(out)](const Tensor& grad) {
-    Tensor x_grad = empty_like(grad);
-    backend(x_grad).log_softmax_grad(contiguous(grad), out.get(), x_grad);
-    return gradients(std::move(x_grad));
+    return gradients(log_softmax_grad(grad, out.get()));
   });
 }
 

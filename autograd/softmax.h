@@ -1,12 +1,13 @@
-// Defines the differentiable softmax family over the last axis.
+// Defines the differentiable softmax family.
 #pragma once
 
 #include "core/tensor.h"
 
 namespace capstan {
 
-/// log(exp(x) / sum(exp(x))) along the last axis, without overflow. Floating point only.
-Tensor log_softmax(const Tensor& x);
+/// exp(x) / sum(exp(x)) along an axis, and its logarithm, without overflow. Floating point only.
+Tensor softmax(const Tensor& x, int64_t axis = -1);
+Tensor log_softmax(const Tensor& x, int64_t axis = -1);
 
 /// How the losses of samples become one.
 enum class LossReduction {

@@ -8,20 +8,35 @@ namespace capstan {
 
 namespace {
 
-/// The gradient of a part of a tensor: zero but for the part.
-Tensor scatter_into(const Tensor& grad, const Shape& shape, const Layout& part) {
-  Tensor whole = zeros(shape, {grad.dtype(), grad.device()});
-  copy_elements(grad, view_of(whole, part));
-  return whole;
+template <class Part>
+Tensor part_of(const char* operation, const Tensor& x, const Part& part);
+
+/// The reverse of part_of(): zeros of `shape`, but for the part.
+template <class Part>
+Tensor whole_of(const char* operation, const Tensor& x, const Shape& shape, const Part& part) {
+  const Tensor whole = zeros(shape, {x.dtype(), x.device()});
+  copy_elements(x, view_of(whole, part(whole.layout())));
+  return record(operation, whole, inputs(x), [operation, part](const Tensor& grad) {
+    return gradients(part_of(operation, grad, part));
+  });
 }
 
-/// slice and select: `part` maps any layout of x's shape to the part's.
+/// slice, select and diagonal: `part` maps any layout of x's shape to the part's.
 template <class Part>
 Tensor part_of(const char* operation, const Tensor& x, const Part& part) {
   return record(operation, view_of(x, part(x.layout())), inputs(x),
-                [shape = x.shape(), part](const Tensor& grad) {
-                  return gradients(scatter_into(grad, shape, part(Layout::dense(shape))));
+                [operation, shape = x.shape(), part](const Tensor& grad) {
+                  return gradients(whole_of(operation, grad, shape, part));
                 });
+}
+
+/// Refuses what the tape would not see.
+void check_off_tape(const Tensor& tensor) {
+  if (grad_enabled() && tensor.requires_grad()) {
+    raise<GradientError>(
+        "[assign] the tape does not follow changes in place: build the new value with where(), "
+        "cat() or scatter(), or assign inside no_grad()");
+  }
 }
 
 }  // namespace
@@ -32,6 +47,14 @@ Tensor reshape(const Tensor& x, const Shape& shape) {
   const Tensor out = layout ? view_of(x, *layout) : view_of(dense_copy(x), Layout::dense(to));
   return record("reshape", out, inputs(x),
                 [from = x.shape()](const Tensor& grad) { return gradients(reshape(grad, from)); });
+}
+
+Tensor view(const Tensor& x, const Shape& shape) {
+  if (!x.layout().viewed(resolve_shape("view", shape, x.numel()))) {
+    raise<ShapeError>("[view] the strides {} of {} cannot express {} without a copy: reshape() it",
+                      x.strides(), x.shape(), shape);
+  }
+  return reshape(x, shape);
 }
 
 Tensor flatten(const Tensor& x, int64_t first, int64_t last) {
@@ -69,12 +92,71 @@ Tensor permute(const Tensor& x, const Dims& order) {
                 });
 }
 
+Tensor move_axis(const Tensor& x, int64_t from, int64_t to) {
+  const int source = normalize_axis("move_axis", from, x.rank());
+  const int target = normalize_axis("move_axis", to, x.rank());
+  Dims order;
+  for (int axis = 0; axis < x.rank(); ++axis) order.push_back(axis);
+  order.erase(source);
+  order.insert(target, source);
+  return permute(x, order);
+}
+
+Tensor flip(const Tensor& x, const Dims& axes) {
+  const AxisSet flipped("flip", axes, x.rank());
+  Layout layout = x.layout();
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    if (flipped[axis]) layout = layout.flipped(axis);
+  }
+  return record("flip", view_of(x, layout), inputs(x),
+                [axes](const Tensor& grad) { return gradients(flip(grad, axes)); });
+}
+
+Tensor diagonal(const Tensor& x, int64_t axis_a, int64_t axis_b) {
+  return part_of("diagonal", x, [=](const Layout& l) { return l.diagonal(axis_a, axis_b); });
+}
+
 Tensor slice(const Tensor& x, int64_t axis, int64_t start, int64_t stop, int64_t step) {
   return part_of("slice", x, [=](const Layout& l) { return l.sliced(axis, start, stop, step); });
 }
 
 Tensor select(const Tensor& x, int64_t axis, int64_t index) {
   return part_of("select", x, [=](const Layout& l) { return l.selected(axis, index); });
+}
+
+std::vector<Tensor> split(const Tensor& x, int64_t size, int64_t axis) {
+  if (size < 1) raise<ValueError>("[split] pieces must have at least 1 index, got {}", size);
+  const int64_t length = x.shape()[normalize_axis("split", axis, x.rank())];
+  std::vector<Tensor> pieces;
+  for (int64_t begin = 0; begin < std::max<int64_t>(length, 1); begin += size) {
+    pieces.push_back(slice(x, axis, begin, begin + std::min(size, length - begin)));
+  }
+  return pieces;
+}
+
+std::vector<Tensor> split(const Tensor& x, const std::vector<int64_t>& sizes, int64_t axis) {
+  const int64_t length = x.shape()[normalize_axis("split", axis, x.rank())];
+  std::vector<Tensor> pieces;
+  int64_t begin = 0;
+  for (int64_t size : sizes) {
+    if (size < 0 || size > length - begin) {
+      raise<ShapeError>("[split] sizes must not be negative and add up to {}, got {} after {}",
+                        length, size, begin);
+    }
+    pieces.push_back(slice(x, axis, begin, begin + size));
+    begin += size;
+  }
+  if (begin != length) {
+    raise<ShapeError>("[split] sizes must add up to the {} indices of axis {}, got {}", length,
+                      axis, begin);
+  }
+  return pieces;
+}
+
+std::vector<Tensor> chunk(const Tensor& x, int64_t count, int64_t axis) {
+  if (count < 1) raise<ValueError>("[chunk] needs at least 1 piece, got {}", count);
+  const int64_t length = x.shape()[normalize_axis("chunk", axis, x.rank())];
+  return split(x, std::max<int64_t>(1, length / count + (length % count != 0)), axis);
 }
 
 Tensor expand(const Tensor& x, const Shape& shape) {
@@ -97,6 +179,21 @@ Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : clone(x); }
 Tensor clone(const Tensor& x) {
   return record("clone", dense_copy(x), inputs(x),
                 [](const Tensor& grad) { return gradients(Tensor(grad)); });
+}
+
+void assign(const Tensor& target, const Tensor& value) {
+  check_off_tape(target);
+  check_off_tape(value);
+  if (broadcast("assign", target.shape(), value.shape()) != target.shape()) {
+    raise<ShapeError>("[assign] {} does not broadcast to the target's {}", value.shape(),
+                      target.shape());
+  }
+  copy_elements(view_of(value, value.layout().expanded(target.shape())), target);
+}
+
+void assign(const Tensor& target, double value) {
+  check_off_tape(target);
+  fill_elements(target, value);
 }
 
 }  // namespace capstan

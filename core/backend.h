@@ -13,27 +13,71 @@
 
 namespace capstan {
 
-/// One-input element-wise functions; formulas in core/formulas.h.
-enum class Unary { negate, absolute, exp, log, sqrt, square, reciprocal, tanh, sigmoid, relu };
+// The element-wise functions; a formula for each entry stands in core/formulas.h. `count` is their
+// number.
 
-/// Two-input element-wise functions. The `_grad` entries take (upstream gradient, saved value).
+/// One input.
+enum class Unary {
+  // all dtypes
+  negate,
+  absolute,
+  sign,
+  square,
+  relu,
+  floor,
+  ceil,
+  trunc,
+  round,
+  // floating point
+  reciprocal,
+  sqrt,
+  rsqrt,
+  exp,
+  exp2,
+  expm1,
+  log,
+  log2,
+  log10,
+  log1p,
+  sin,
+  cos,
+  tan,
+  asin,
+  acos,
+  atan,
+  sinh,
+  cosh,
+  tanh,
+  asinh,
+  acosh,
+  atanh,
+  erf,
+  sigmoid,
+  count
+};
+
+/// Two inputs. The `_grad` entries take (upstream gradient, saved value).
 enum class Binary {
   add,
   subtract,
   multiply,
   divide,
+  power,
+  atan2,
+  remainder,
+  floor_divide,
   maximum,
   minimum,
-  power,
   relu_grad,
   tanh_grad,
   sigmoid_grad,
+  count
 };
 
-/// Two-input comparisons with a bool result.
-enum class Compare { equal, not_equal, less, less_equal, greater, greater_equal };
+/// Two inputs, with a bool result.
+enum class Compare { equal, not_equal, less, less_equal, greater, greater_equal, count };
 
-enum class Reduction { sum, max, min };
+enum class Reduction { sum, product, max, min };
 
 /// Geometry of a 2-d sliding window, the same for both axes' pairs (height, width).
 struct Window2d {
@@ -73,18 +117,35 @@ class Backend {
 
   // Reductions. `out` has the rank of `in`, with size 1 on the reduced axes.
   virtual void reduce(Reduction op, const Tensor& in, const Tensor& out) = 0;
-  virtual void argmax(const Tensor& in, int axis,
-                      const Tensor& out) = 0;  // int64; the first of equals
+  /// Positions (int64) along an axis of the largest (op max) or smallest (min) elements, the first
+  /// of equals; NaN wins.
+  virtual void extreme_position(Reduction op, const Tensor& in, int axis, const Tensor& out) = 0;
+  /// out[..., j, ...] = the sum of in[..., 0 to j, ...]; out of the dtype of a sum.
+  virtual void cumulative_sum(const Tensor& in, int axis, const Tensor& out) = 0;
   /// Sum of squares of a dense tensor, accumulated in float64; the same on any number of threads.
   virtual double sum_of_squares(const Tensor& in) = 0;
 
-  // Matrix products. a [m, k], b [k, n], out [m, n] dense; a and b have stride 1 on one axis.
+  // Matrix products. a [m, k], b [k, n], out [m, n] dense; a and b have stride 1 on one axis. All
+  // three may have one more axis in front: a batch of products, with any stride.
   virtual void matmul(const Tensor& a, const Tensor& b, const Tensor& out) = 0;
 
   // Rows [indices[i], ...] of `in` (any shape [n, ...], dense) to out [indices.size(), ...], and
   // the reverse, which adds into `in_grad`.
   virtual void take_rows(const Tensor& in, const Tensor& indices, const Tensor& out) = 0;
   virtual void add_rows(const Tensor& rows, const Tensor& indices, const Tensor& out) = 0;
+
+  // Elements chosen by index along one axis: out[i][j][k] = in[i][indices[i][j][k]][k] for axis 1,
+  // and the reverse, out[i][indices[i][j][k]][k] = in[i][j][k], which adds instead where `add`.
+  // indices (int64, in range) has the shape of `out`, of `in` for scatter; the other tensor differs
+  // along the axis alone. Any strides. Where indices repeat, they are taken in order.
+  virtual void gather(const Tensor& in, int axis, const Tensor& indices, const Tensor& out) = 0;
+  virtual void scatter(const Tensor& in, int axis, const Tensor& indices, const Tensor& out,
+                       bool add) = 0;
+  /// Positions (int64 [n]) of the true elements of a dense bool tensor, in row-major order.
+  virtual Tensor true_positions(const Tensor& mask) = 0;
+  /// positions[i] (int64 [rows, k]) are those of the k first elements of row i of dense `in`
+  /// [rows, n] in ascending or descending order. Equals stay in order, NaN is the largest.
+  virtual void order(const Tensor& in, bool descending, const Tensor& positions) = 0;
 
   // Softmax along the last axis of dense [rows, classes].
   virtual void log_softmax(const Tensor& in, const Tensor& out) = 0;
@@ -113,12 +174,28 @@ class Backend {
                           const Tensor& chosen) = 0;
   virtual void max_pool2d_grad(const Tensor& grad, const Tensor& chosen, const Tensor& x_grad) = 0;
 
+  // Linear algebra on a batch of dense matrices [batch, rows, columns]. Where a matrix may be
+  // unfit, the number of the first that is comes back, or -1.
+  /// a = lower lower^T for symmetric positive definite a [b, n, n]; reads the lower triangle.
+  virtual int64_t cholesky(const Tensor& a, const Tensor& lower) = 0;
+  /// a x = b with a [b, n, n], b and x [b, n, m]; unfit: singular.
+  virtual int64_t solve(const Tensor& a, const Tensor& b, const Tensor& x) = 0;
+  /// a [b, m, n] = q [b, m, k] r [b, k, n], k = min(m, n), with r's diagonal not negative.
+  virtual void qr(const Tensor& a, const Tensor& q, const Tensor& r) = 0;
+  /// a [b, m, n] = u [b, m, k] diag(s [b, k]) v^T, v [b, n, k], s falling.
+  virtual void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& v) = 0;
+  /// Symmetric a [b, n, n] = vectors diag(values [b, n]) vectors^T, values rising; reads the lower
+  /// triangle. Unfit: no convergence.
+  virtual int64_t eigh(const Tensor& a, const Tensor& values, const Tensor& vectors) = 0;
+
   // Element i of dense `out` is made from the words offset + i * n, ... of the stream of `seed`,
   // with n and the arithmetic from core/random.h (dropout: one float's).
   virtual void uniform(uint64_t seed, uint64_t offset, double low, double high,
                        const Tensor& out) = 0;
   virtual void normal(uint64_t seed, uint64_t offset, double mean, double deviation,
                       const Tensor& out) = 0;
+  virtual void integers(uint64_t seed, uint64_t offset, int64_t low, uint64_t range,
+                        const Tensor& out) = 0;
   /// out = in / (1 - p) where the element's random number is at least p, else 0. Calling it on the
   /// gradient with the same seed and offset is its derivative: no mask is stored.
   virtual void dropout(uint64_t seed, uint64_t offset, double p, const Tensor& in,

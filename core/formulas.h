@@ -1,5 +1,5 @@
-// Defines the element-wise formulas, one functor each, and visit_unary()/visit_binary()/
-// visit_compare(), the one way from an enum of core/backend.h to a functor.
+// Defines the element-wise formulas: Formula<op> for each entry of Unary, Binary and Compare in
+// core/backend.h, and visit(), the one way from an entry to its formula.
 //
 // The functors compile for host and device alike, so that a test on the CPU checks the arithmetic
 // that a GPU runs. Integers wrap around; NaN propagates through maximum, minimum and relu.
@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <type_traits>
+#include <utility>
 
 #include "core/backend.h"
 
@@ -43,64 +44,183 @@ struct FloatingOnly {
   static constexpr bool floating_only = true;
 };
 
-// One input.
+/// The functor of one entry; a missing one is an error of the compiler.
+template <auto op>
+struct Formula;
 
-struct Negate : AnyDtype {
+// One input, all dtypes.
+
+template <>
+struct Formula<Unary::negate> : AnyDtype {
   template <class T>
   CAPSTAN_HD T operator()(T x) const {
     return static_cast<T>(-static_cast<wrapping<T>>(x));
   }
 };
-struct Absolute : AnyDtype {
+template <>
+struct Formula<Unary::absolute> : AnyDtype {
   template <class T>
   CAPSTAN_HD T operator()(T x) const {
     if constexpr (std::is_floating_point_v<T>) return std::fabs(x);
-    return x < T{0} ? Negate{}(x) : x;
+    return x < T{0} ? Formula<Unary::negate>{}(x) : x;
   }
 };
-struct Square : AnyDtype {
+template <>
+struct Formula<Unary::sign> : AnyDtype {  // NaN has none: 0
+  template <class T>
+  CAPSTAN_HD T operator()(T x) const {
+    return static_cast<T>((x > T{0}) - (x < T{0}));
+  }
+};
+template <>
+struct Formula<Unary::square> : AnyDtype {
   template <class T>
   CAPSTAN_HD T operator()(T x) const {
     return static_cast<T>(static_cast<wrapping<T>>(x) * static_cast<wrapping<T>>(x));
   }
 };
-struct Relu : AnyDtype {
+template <>
+struct Formula<Unary::relu> : AnyDtype {
   template <class T>
   CAPSTAN_HD T operator()(T x) const {
     return x < T{0} ? T{0} : x;
   }
 };
-struct Exp : FloatingOnly {
+template <>
+struct Formula<Unary::floor> : AnyDtype {
   template <class T>
   CAPSTAN_HD T operator()(T x) const {
-    return std::exp(x);
+    if constexpr (std::is_floating_point_v<T>) return std::floor(x);
+    return x;
   }
 };
-struct Log : FloatingOnly {
+template <>
+struct Formula<Unary::ceil> : AnyDtype {
   template <class T>
   CAPSTAN_HD T operator()(T x) const {
-    return std::log(x);
+    if constexpr (std::is_floating_point_v<T>) return std::ceil(x);
+    return x;
   }
 };
-struct Sqrt : FloatingOnly {
+template <>
+struct Formula<Unary::trunc> : AnyDtype {
   template <class T>
   CAPSTAN_HD T operator()(T x) const {
-    return std::sqrt(x);
+    if constexpr (std::is_floating_point_v<T>) return std::trunc(x);
+    return x;
   }
 };
-struct Reciprocal : FloatingOnly {
+template <>
+struct Formula<Unary::round> : AnyDtype {  // halves to the even number
+  template <class T>
+  CAPSTAN_HD T operator()(T x) const {
+    if constexpr (std::is_floating_point_v<T>) return std::rint(x);
+    return x;
+  }
+};
+
+// One input, floating point.
+
+template <>
+struct Formula<Unary::reciprocal> : FloatingOnly {
   template <class T>
   CAPSTAN_HD T operator()(T x) const {
     return T{1} / x;
   }
 };
-struct Tanh : FloatingOnly {
+template <>
+struct Formula<Unary::sqrt> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::sqrt(x); }
+};
+template <>
+struct Formula<Unary::rsqrt> : FloatingOnly {
   template <class T>
   CAPSTAN_HD T operator()(T x) const {
-    return std::tanh(x);
+    return T{1} / std::sqrt(x);
   }
 };
-struct Sigmoid : FloatingOnly {
+template <>
+struct Formula<Unary::exp> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::exp(x); }
+};
+template <>
+struct Formula<Unary::exp2> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::exp2(x); }
+};
+template <>
+struct Formula<Unary::expm1> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::expm1(x); }
+};
+template <>
+struct Formula<Unary::log> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::log(x); }
+};
+template <>
+struct Formula<Unary::log2> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::log2(x); }
+};
+template <>
+struct Formula<Unary::log10> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::log10(x); }
+};
+template <>
+struct Formula<Unary::log1p> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::log1p(x); }
+};
+template <>
+struct Formula<Unary::sin> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::sin(x); }
+};
+template <>
+struct Formula<Unary::cos> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::cos(x); }
+};
+template <>
+struct Formula<Unary::tan> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::tan(x); }
+};
+template <>
+struct Formula<Unary::asin> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::asin(x); }
+};
+template <>
+struct Formula<Unary::acos> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::acos(x); }
+};
+template <>
+struct Formula<Unary::atan> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::atan(x); }
+};
+template <>
+struct Formula<Unary::sinh> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::sinh(x); }
+};
+template <>
+struct Formula<Unary::cosh> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::cosh(x); }
+};
+template <>
+struct Formula<Unary::tanh> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::tanh(x); }
+};
+template <>
+struct Formula<Unary::asinh> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::asinh(x); }
+};
+template <>
+struct Formula<Unary::acosh> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::acosh(x); }
+};
+template <>
+struct Formula<Unary::atanh> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::atanh(x); }
+};
+template <>
+struct Formula<Unary::erf> : FloatingOnly {
+  CAPSTAN_HD auto operator()(auto x) const { return std::erf(x); }
+};
+template <>
+struct Formula<Unary::sigmoid> : FloatingOnly {
   template <class T>
   CAPSTAN_HD T operator()(T x) const {
     return T{1} / (T{1} + std::exp(-x));
@@ -109,44 +229,87 @@ struct Sigmoid : FloatingOnly {
 
 // Two inputs.
 
-struct Add : AnyDtype {
+template <>
+struct Formula<Binary::add> : AnyDtype {
   template <class T>
   CAPSTAN_HD T operator()(T a, T b) const {
     return static_cast<T>(static_cast<wrapping<T>>(a) + static_cast<wrapping<T>>(b));
   }
 };
-struct Subtract : AnyDtype {
+template <>
+struct Formula<Binary::subtract> : AnyDtype {
   template <class T>
   CAPSTAN_HD T operator()(T a, T b) const {
     return static_cast<T>(static_cast<wrapping<T>>(a) - static_cast<wrapping<T>>(b));
   }
 };
-struct Multiply : AnyDtype {
+template <>
+struct Formula<Binary::multiply> : AnyDtype {
   template <class T>
   CAPSTAN_HD T operator()(T a, T b) const {
     return static_cast<T>(static_cast<wrapping<T>>(a) * static_cast<wrapping<T>>(b));
   }
 };
-struct Divide : FloatingOnly {
+template <>
+struct Formula<Binary::divide> : FloatingOnly {
   template <class T>
   CAPSTAN_HD T operator()(T a, T b) const {
     return a / b;
   }
 };
-struct Power : FloatingOnly {
+template <>
+struct Formula<Binary::power> : FloatingOnly {
   template <class T>
   CAPSTAN_HD T operator()(T a, T b) const {
     return std::pow(a, b);
   }
 };
-struct Maximum : AnyDtype {
+template <>
+struct Formula<Binary::atan2> : FloatingOnly {
+  template <class T>
+  CAPSTAN_HD T operator()(T a, T b) const {
+    return std::atan2(a, b);
+  }
+};
+template <>
+struct Formula<Binary::remainder> : AnyDtype {  // has the sign of b; integer b is not 0
+  template <class T>
+  CAPSTAN_HD T operator()(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      const T rest = std::fmod(a, b);
+      return rest != T{0} && (rest < T{0}) != (b < T{0}) ? rest + b : rest;
+    } else {
+      if (b == static_cast<T>(-1)) return T{0};  // INT_MIN % -1 would trap
+      const T rest = static_cast<T>(a % b);
+      return rest != T{0} && (rest < T{0}) != (b < T{0}) ? static_cast<T>(rest + b) : rest;
+    }
+  }
+};
+template <>
+struct Formula<Binary::floor_divide> : AnyDtype {  // integer b is not 0
+  template <class T>
+  CAPSTAN_HD T operator()(T a, T b) const {
+    if constexpr (std::is_floating_point_v<T>) {
+      if (b == T{0}) return a / b;
+      const T rest = std::fmod(a, b), quotient = std::rint((a - rest) / b);
+      return rest != T{0} && (rest < T{0}) != (b < T{0}) ? quotient - T{1} : quotient;
+    } else {
+      if (b == static_cast<T>(-1)) return Formula<Unary::negate>{}(a);  // INT_MIN / -1 would trap
+      const T rest = static_cast<T>(a % b);
+      return static_cast<T>(a / b - (rest != T{0} && (rest < T{0}) != (b < T{0})));
+    }
+  }
+};
+template <>
+struct Formula<Binary::maximum> : AnyDtype {
   template <class T>
   CAPSTAN_HD T operator()(T a, T b) const {
     // a != a: NaN; a NaN in b fails the comparison and is taken. `|` keeps branches out.
     return (a > b) | (a != a) ? a : b;
   }
 };
-struct Minimum : AnyDtype {
+template <>
+struct Formula<Binary::minimum> : AnyDtype {
   template <class T>
   CAPSTAN_HD T operator()(T a, T b) const {
     return (a < b) | (a != a) ? a : b;
@@ -155,19 +318,22 @@ struct Minimum : AnyDtype {
 
 // Derivatives, from the upstream gradient and the function's saved result y.
 
-struct ReluGrad : FloatingOnly {
+template <>
+struct Formula<Binary::relu_grad> : FloatingOnly {
   template <class T>
   CAPSTAN_HD T operator()(T grad, T y) const {
     return y > T{0} ? grad : T{0};
   }
 };
-struct TanhGrad : FloatingOnly {  // d tanh = 1 - tanh^2
+template <>
+struct Formula<Binary::tanh_grad> : FloatingOnly {  // d tanh = 1 - tanh^2
   template <class T>
   CAPSTAN_HD T operator()(T grad, T y) const {
     return grad * (T{1} - y * y);
   }
 };
-struct SigmoidGrad : FloatingOnly {  // d sigmoid = sigmoid (1 - sigmoid)
+template <>
+struct Formula<Binary::sigmoid_grad> : FloatingOnly {  // d sigmoid = sigmoid (1 - sigmoid)
   template <class T>
   CAPSTAN_HD T operator()(T grad, T y) const {
     return grad * (y * (T{1} - y));
@@ -176,112 +342,68 @@ struct SigmoidGrad : FloatingOnly {  // d sigmoid = sigmoid (1 - sigmoid)
 
 // Comparisons.
 
-struct Equal {
+template <>
+struct Formula<Compare::equal> {
   template <class T>
   CAPSTAN_HD bool operator()(T a, T b) const {
     return a == b;
   }
 };
-struct NotEqual {
+template <>
+struct Formula<Compare::not_equal> {
   template <class T>
   CAPSTAN_HD bool operator()(T a, T b) const {
     return a != b;
   }
 };
-struct Less {
+template <>
+struct Formula<Compare::less> {
   template <class T>
   CAPSTAN_HD bool operator()(T a, T b) const {
     return a < b;
   }
 };
-struct LessEqual {
+template <>
+struct Formula<Compare::less_equal> {
   template <class T>
   CAPSTAN_HD bool operator()(T a, T b) const {
     return a <= b;
   }
 };
-struct Greater {
+template <>
+struct Formula<Compare::greater> {
   template <class T>
   CAPSTAN_HD bool operator()(T a, T b) const {
     return a > b;
   }
 };
-struct GreaterEqual {
+template <>
+struct Formula<Compare::greater_equal> {
   template <class T>
   CAPSTAN_HD bool operator()(T a, T b) const {
     return a >= b;
   }
 };
 
-/// Calls f(functor) with the formula of `op`.
-template <class F>
-void visit_unary(Unary op, F&& f) {
-  switch (op) {
-    case Unary::negate:
-      return f(Negate{});
-    case Unary::absolute:
-      return f(Absolute{});
-    case Unary::exp:
-      return f(Exp{});
-    case Unary::log:
-      return f(Log{});
-    case Unary::sqrt:
-      return f(Sqrt{});
-    case Unary::square:
-      return f(Square{});
-    case Unary::reciprocal:
-      return f(Reciprocal{});
-    case Unary::tanh:
-      return f(Tanh{});
-    case Unary::sigmoid:
-      return f(Sigmoid{});
-    case Unary::relu:
-      return f(Relu{});
+/// Calls f(functor) with the formula of `op`, an entry of Unary, Binary or Compare.
+template <class Op, class F>
+void visit(Op op, const F& f) {
+  const auto is_it = [&]<Op entry>() { return op == entry && (f(Formula<entry>{}), true); };
+  [&]<int... i>(std::integer_sequence<int, i...>) {
+    (void)(is_it.template operator()<static_cast<Op>(i)>() || ...);
   }
+  (std::make_integer_sequence<int, static_cast<int>(Op::count)>{});
 }
 
-template <class F>
-void visit_binary(Binary op, F&& f) {
-  switch (op) {
-    case Binary::add:
-      return f(Add{});
-    case Binary::subtract:
-      return f(Subtract{});
-    case Binary::multiply:
-      return f(Multiply{});
-    case Binary::divide:
-      return f(Divide{});
-    case Binary::maximum:
-      return f(Maximum{});
-    case Binary::minimum:
-      return f(Minimum{});
-    case Binary::power:
-      return f(Power{});
-    case Binary::relu_grad:
-      return f(ReluGrad{});
-    case Binary::tanh_grad:
-      return f(TanhGrad{});
-    case Binary::sigmoid_grad:
-      return f(SigmoidGrad{});
-  }
-}
-
-template <class F>
-void visit_compare(Compare op, F&& f) {
-  switch (op) {
-    case Compare::equal:
-      return f(Equal{});
-    case Compare::not_equal:
-      return f(NotEqual{});
-    case Compare::less:
-      return f(Less{});
-    case Compare::less_equal:
-      return f(LessEqual{});
-    case Compare::greater:
-      return f(Greater{});
-    case Compare::greater_equal:
-      return f(GreaterEqual{});
-  }
-}
+// Short names of the formulas that kernels use by themselves.
+using Add = Formula<Binary::add>;
+using Multiply = Formula<Binary::multiply>;
+using Maximum = Formula<Binary::maximum>;
+using Minimum = Formula<Binary::minimum>;
+using Exp = Formula<Unary::exp>;
+using Log = Formula<Unary::log>;
+using Tanh = Formula<Unary::tanh>;
+using Sigmoid = Formula<Unary::sigmoid>;
+using Erf = Formula<Unary::erf>;
 
 }  // namespace capstan::formulas

@@ -40,7 +40,9 @@ Layout Layout::transposed(int64_t axis_a, int64_t axis_b) const {
 
 Layout Layout::sliced(int64_t axis, int64_t start, int64_t stop, int64_t step) const {
   const int a = normalize_axis("slice", axis, shape.rank());
-  if (step < 1) raise<ValueError>("[slice] step must be at least 1, got {}", step);
+  if (step < 1) {
+    raise<ValueError>("[slice] step must be at least 1, got {}: flip() walks backwards", step);
+  }
   const int64_t size = shape[a];
   step = std::clamp<int64_t>(step, 1, std::max<int64_t>(size, 1));  // longer ones might overflow
   const auto clamp = [size](int64_t i) {
@@ -52,6 +54,31 @@ Layout Layout::sliced(int64_t axis, int64_t start, int64_t stop, int64_t step) c
   out.shape[a] = (stop - start + step - 1) / step;
   out.strides[a] *= step;
   out.offset += start * strides[a];
+  return out;
+}
+
+Layout Layout::flipped(int64_t axis) const {
+  const int a = normalize_axis("flip", axis, shape.rank());
+  Layout out = *this;
+  if (shape[a] > 1) {
+    out.offset += (shape[a] - 1) * strides[a];
+    out.strides[a] = -strides[a];
+  }
+  return out;
+}
+
+Layout Layout::diagonal(int64_t axis_a, int64_t axis_b) const {
+  const int a = normalize_axis("diagonal", axis_a, shape.rank());
+  const int b = normalize_axis("diagonal", axis_b, shape.rank());
+  if (a == b)
+    raise<ShapeError>("[diagonal] needs two different axes, got {} and {}", axis_a, axis_b);
+  Layout out = *this;
+  for (const int axis : {std::max(a, b), std::min(a, b)}) {
+    out.shape.erase(axis);
+    out.strides.erase(axis);
+  }
+  out.shape.push_back(std::min(shape[a], shape[b]));
+  out.strides.push_back(strides[a] + strides[b]);
   return out;
 }
 

@@ -27,6 +27,11 @@ struct Layout {
   /// Indices start, start+step, ... below stop along one axis. `start` and `stop` count from the
   /// back when negative and are clamped to the axis; step must be positive.
   Layout sliced(int64_t axis, int64_t start, int64_t stop, int64_t step = 1) const;
+  /// Walks one axis backwards.
+  Layout flipped(int64_t axis) const;
+  /// The elements whose indices along two axes are equal; both axes go, and one is added at the
+  /// end.
+  Layout diagonal(int64_t axis_a, int64_t axis_b) const;
   /// Removes an axis by fixing its index.
   Layout selected(int64_t axis, int64_t index) const;
   /// Repeats axes of size 1 (and new axes at the left) with stride 0. Throws ShapeError.

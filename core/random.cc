@@ -66,6 +66,45 @@ Tensor randn(const Shape& shape, double mean, double deviation, TensorOptions op
   return out;
 }
 
+Tensor randint(const Shape& shape, int64_t low, int64_t high, TensorOptions options,
+               Generator& generator) {
+  const auto fits = [&]<class T>() -> bool {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      return low >= std::numeric_limits<T>::min() && high - 1 <= std::numeric_limits<T>::max();
+    }
+    wrong_dtype("randint", "int64, int32 or uint8", options.dtype);
+  };
+  if (low >= high || !visit_dtype(options.dtype, fits)) {
+    raise<ValueError>("[randint] low must be below high and {} hold both, got {} and {}",
+                      options.dtype, low, high);
+  }
+  const Tensor out = empty(shape, options);
+  const uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
+  backend(out).integers(generator.seed(), generator.advance(out.numel() * kIntegerWords), low,
+                        range, out);
+  return out;
+}
+
+Tensor randperm(int64_t count, Generator& generator) {
+  return from_vector(random_permutation(count, generator), {count});
+}
+
+Tensor bernoulli(const Tensor& p, Generator& generator) {
+  if (!is_floating(p.dtype())) wrong_dtype("bernoulli", "floating point", p.dtype());
+  if (p.device().kind != Device::Kind::meta) {
+    for (const double probability : p.to_vector<double>()) {
+      if (!(probability >= 0 && probability <= 1)) {
+        raise<ValueError>("[bernoulli] probabilities lie in [0, 1], got {}", probability);
+      }
+    }
+  }
+  const Tensor chance = rand(p.shape(), 0, 1, {p.dtype(), p.device()}, generator);
+  const Tensor hit = empty(p.shape(), {Dtype::boolean, p.device()}), out = empty_like(p);
+  backend(out).compare(Compare::less, chance, p, hit);
+  copy_elements(hit, out);
+  return out;
+}
+
 std::vector<int64_t> random_permutation(int64_t count, Generator& generator) {
   if (count < 0)
     raise<ValueError>("[random_permutation] count must not be negative, got {}", count);

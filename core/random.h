@@ -49,11 +49,18 @@ constexpr uint32_t random_word(uint64_t seed, uint64_t index) {
 template <class T>
 inline constexpr uint64_t kUniformWords = sizeof(T) / sizeof(uint32_t);  // float 1, double 2
 inline constexpr uint64_t kNormalWords = 2;                              // float and double
+inline constexpr uint64_t kIntegerWords = 2;                             // every integer
 
 /// A multiple of 2^-24 (float) or 2^-53 (double) in [0, 1), from kUniformWords<T> words.
 constexpr float unit_uniform(uint32_t word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 constexpr double unit_uniform(uint32_t low, uint32_t high) {
   return static_cast<double>((uint64_t{high} << 32 | low) >> 11) * 0x1p-53;
+}
+
+/// One of 0, ..., range - 1 from two words: the high half of their product with the range.
+constexpr uint64_t scale_integer(uint32_t low, uint32_t high, uint64_t range) {
+  const uint64_t word = uint64_t{high} << 32 | low;
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(word) * range >> 64);
 }
 
 /// `unit` in [0, 1) moved to [low, high). Rounding may reach `high`, which is then stepped back.
@@ -112,6 +119,17 @@ Tensor rand(const Shape& shape, double low = 0, double high = 1, TensorOptions o
 /// Normal, floating dtypes. Throws ValueError for a negative deviation.
 Tensor randn(const Shape& shape, double mean = 0, double deviation = 1, TensorOptions options = {},
              Generator& generator = default_generator());
+/// Whole numbers in [low, high), integer dtypes. One takes 64 bits of the stream; that the range
+/// may not divide 2^64 favours no number by more than range / 2^64. Throws ValueError unless low <
+/// high and the dtype holds both ends.
+Tensor randint(const Shape& shape, int64_t low, int64_t high,
+               TensorOptions options = {.dtype = Dtype::int64},
+               Generator& generator = default_generator());
+/// 0, ..., count - 1 in the order of random_permutation(), int64 on cpu:0.
+Tensor randperm(int64_t count, Generator& generator = default_generator());
+/// 1 with the probability that `p` (floating) holds for the element, else 0, in the dtype of `p`.
+/// Throws ValueError for a probability outside [0, 1].
+Tensor bernoulli(const Tensor& p, Generator& generator = default_generator());
 /// A random order of 0, ..., count - 1 (Fisher-Yates; our own, the same everywhere).
 std::vector<int64_t> random_permutation(int64_t count, Generator& generator);
 

@@ -76,6 +76,14 @@ int normalize_axis(const char* operation, int64_t axis, int rank) {
   return static_cast<int>(axis < 0 ? axis + rank : axis);
 }
 
+AxisSet::AxisSet(const char* operation, const Dims& axes, int rank) {
+  for (int64_t axis : axes) {
+    const int a = normalize_axis(operation, axis, rank);
+    if (bits_ >> a & 1) raise<ShapeError>("[{}] axes {} name axis {} twice", operation, axes, a);
+    bits_ |= 1u << a;
+  }
+}
+
 std::string to_string(const Dims& dims) {
   std::string text = "[";
   for (int64_t value : dims) text += (text.size() > 1 ? ", " : "") + std::to_string(value);

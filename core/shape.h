@@ -69,6 +69,17 @@ Shape broadcast(const char* operation, const Shape& a, const Shape& b);
 /// `axis` counted from the front; negative counts from the back. Throws ShapeError out of range.
 int normalize_axis(const char* operation, int64_t axis, int rank);
 
+/// A set of axes: axis a is in it if bit a is.
+class AxisSet {
+ public:
+  /// Axes as normalize_axis() takes them. Throws ShapeError out of range or for one named twice.
+  AxisSet(const char* operation, const Dims& axes, int rank);
+  bool operator[](int axis) const { return bits_ >> axis & 1; }
+
+ private:
+  unsigned bits_ = 0;
+};
+
 /// "[2, 3]"; "[]" for a scalar.
 std::string to_string(const Dims& dims);
 

@@ -20,7 +20,7 @@ void run(const Tensor& a, const Tensor& b, const Tensor& out, F f) {
 }  // namespace
 
 void CpuBackend::binary(Binary op, const Tensor& a, const Tensor& b, const Tensor& out) {
-  formulas::visit_binary(op, [&]<class F>(F f) {
+  formulas::visit(op, [&]<class F>(F f) {
     const auto typed = [&]<class T>() { run<F, T>(a, b, out, f); };
     if constexpr (F::floating_only) {
       visit_floating(a.dtype(), "binary", typed);

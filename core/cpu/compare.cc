@@ -7,7 +7,7 @@ namespace capstan {
 
 void CpuBackend::compare(Compare op, const Tensor& a, const Tensor& b, const Tensor& out) {
   bool* z = out.mutable_data<bool>();
-  formulas::visit_compare(op, [&](auto f) {
+  formulas::visit(op, [&](auto f) {
     visit_dtype(a.dtype(), [&]<class T>() {
       const T* x = a.data<T>();
       const T* y = b.data<T>();

@@ -20,7 +20,8 @@ class CpuBackend final : public Backend {
 
   // reduce.cc
   void reduce(Reduction op, const Tensor& in, const Tensor& out) override;
-  void argmax(const Tensor& in, int axis, const Tensor& out) override;
+  void extreme_position(Reduction op, const Tensor& in, int axis, const Tensor& out) override;
+  void cumulative_sum(const Tensor& in, int axis, const Tensor& out) override;
   double sum_of_squares(const Tensor& in) override;
 
   // matmul.cc
@@ -29,6 +30,22 @@ class CpuBackend final : public Backend {
   // rows.cc
   void take_rows(const Tensor& in, const Tensor& indices, const Tensor& out) override;
   void add_rows(const Tensor& rows, const Tensor& indices, const Tensor& out) override;
+
+  // indexing.cc
+  void gather(const Tensor& in, int axis, const Tensor& indices, const Tensor& out) override;
+  void scatter(const Tensor& in, int axis, const Tensor& indices, const Tensor& out,
+               bool add) override;
+  Tensor true_positions(const Tensor& mask) override;
+
+  // order.cc
+  void order(const Tensor& in, bool descending, const Tensor& positions) override;
+
+  // linalg.cc
+  int64_t cholesky(const Tensor& a, const Tensor& lower) override;
+  int64_t solve(const Tensor& a, const Tensor& b, const Tensor& x) override;
+  void qr(const Tensor& a, const Tensor& q, const Tensor& r) override;
+  void svd(const Tensor& a, const Tensor& u, const Tensor& s, const Tensor& v) override;
+  int64_t eigh(const Tensor& a, const Tensor& values, const Tensor& vectors) override;
 
   // softmax.cc
   void log_softmax(const Tensor& in, const Tensor& out) override;
@@ -56,6 +73,8 @@ class CpuBackend final : public Backend {
   void uniform(uint64_t seed, uint64_t offset, double low, double high, const Tensor& out) override;
   void normal(uint64_t seed, uint64_t offset, double mean, double deviation,
               const Tensor& out) override;
+  void integers(uint64_t seed, uint64_t offset, int64_t low, uint64_t range,
+                const Tensor& out) override;
   void dropout(uint64_t seed, uint64_t offset, double p, const Tensor& in,
                const Tensor& out) override;
 

@@ -22,6 +22,13 @@ struct Sum {
   static Accumulator join(Accumulator a, Accumulator b) { return formulas::Add{}(a, b); }
 };
 template <class T>
+struct Product {
+  using Accumulator = typename Sum<T>::Accumulator;
+  static constexpr Accumulator start = 1;
+  static Accumulator take(Accumulator a, T x) { return formulas::Multiply{}(a, Accumulator(x)); }
+  static Accumulator join(Accumulator a, Accumulator b) { return formulas::Multiply{}(a, b); }
+};
+template <class T>
 struct SumOfSquares : Sum<T> {
   static double take(double a, T x) { return a + double(x) * double(x); }
 };

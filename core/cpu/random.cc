@@ -94,6 +94,22 @@ void CpuBackend::normal(uint64_t seed, uint64_t offset, double mean, double devi
   });
 }
 
+void CpuBackend::integers(uint64_t seed, uint64_t offset, int64_t low, uint64_t range,
+                          const Tensor& out) {
+  visit_dtype(out.dtype(), [&]<class T>() {
+    T* const y = out.mutable_data<T>();
+    parallel_for(out.numel(), cpu::kGrain, [&](int64_t begin, int64_t end) {
+      for_each_piece<kIntegerWords>(
+          seed, offset, begin, end, [=](int64_t i, int64_t n, const uint32_t* w) {
+            for (int64_t j = 0; j < n; ++j) {
+              const uint64_t number = scale_integer(w[2 * j], w[2 * j + 1], range);
+              y[i + j] = static_cast<T>(static_cast<uint64_t>(low) + number);
+            }
+          });
+    });
+  });
+}
+
 void CpuBackend::dropout(uint64_t seed, uint64_t offset, double p, const Tensor& in,
                          const Tensor& out) {
   visit_floating(out.dtype(), "dropout", [&]<class T>() {

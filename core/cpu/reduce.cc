@@ -177,10 +177,12 @@ void run(const Tensor& in, const Tensor& out) {
 
 void CpuBackend::reduce(Reduction op, const Tensor& in, const Tensor& out) {
   visit_dtype(in.dtype(), [&]<class T>() {
+    using Wide = std::conditional_t<std::is_floating_point_v<T>, T, int64_t>;
     switch (op) {
       case Reduction::sum:
-        return run<cpu::Sum<T>, T, std::conditional_t<std::is_floating_point_v<T>, T, int64_t>>(
-            in, out);
+        return run<cpu::Sum<T>, T, Wide>(in, out);
+      case Reduction::product:
+        return run<cpu::Product<T>, T, Wide>(in, out);
       case Reduction::max:
         return run<cpu::Max<T>, T, T>(in, out);
       case Reduction::min:
@@ -189,27 +191,61 @@ void CpuBackend::reduce(Reduction op, const Tensor& in, const Tensor& out) {
   });
 }
 
-void CpuBackend::argmax(const Tensor& in, int axis, const Tensor& out) {
+namespace {
+
+/// Calls f(line, at) for the lines of `in` along `axis`, on several threads: at[0] and at[1] are
+/// the offsets of the line's first element in `in` and in `out`.
+template <class F>
+void for_each_line(const Layout& in, const Layout& out, int axis, const F& f) {
+  Nest<2> lines;
+  for (int i = 0; i < in.shape.rank(); ++i) {
+    if (i != axis) lines.push(in.shape[i], {in.strides[i], out.strides[i]});
+  }
+  const int64_t lines_a_task = std::max<int64_t>(1, cpu::kGrain / in.shape[axis]);
+  parallel_for(lines.count(), lines_a_task,
+               [&](int64_t begin, int64_t end) { lines.walk(begin, end, f); });
+}
+
+}  // namespace
+
+void CpuBackend::extreme_position(Reduction op, const Tensor& in, int axis, const Tensor& out) {
   int64_t* const y = out.mutable_data<int64_t>();
   if (out.numel() == 0) return;
-  const Layout& layout = in.layout();
-  const int64_t length = layout.shape[axis], step = layout.strides[axis];
-  Nest<1> kept;
-  for (int i = 0; i < layout.shape.rank(); ++i) {
-    if (i != axis) kept.push(layout.shape[i], {layout.strides[i]});
-  }
+  const int64_t length = in.shape()[axis], step = in.strides()[axis];
   visit_dtype(in.dtype(), [&]<class T>() {
     const T* const x = in.data<T>();
-    const int64_t outputs_a_task = std::max<int64_t>(1, cpu::kGrain / length);
-    parallel_for(out.numel(), outputs_a_task, [&](int64_t begin, int64_t end) {
-      kept.walk(begin, end, [&](int64_t output, const auto& at) {
+    const auto search = [&](const auto& is_behind) {
+      for_each_line(in.layout(), out.layout(), axis, [&](int64_t, const auto& at) {
         const T* const row = x + at[0];
         int64_t best = 0;
         for (int64_t j = 1; j < length && row[best * step] == row[best * step]; ++j) {
-          if (!(row[j * step] <= row[best * step])) best = j;  // greater, or NaN
+          if (!is_behind(row[j * step], row[best * step])) best = j;  // better, or NaN
         }
-        y[output] = best;
+        y[at[1]] = best;
       });
+    };
+    if (op == Reduction::max) {
+      search([](T a, T b) { return a <= b; });
+    } else {
+      search([](T a, T b) { return a >= b; });
+    }
+  });
+}
+
+void CpuBackend::cumulative_sum(const Tensor& in, int axis, const Tensor& out) {
+  if (in.numel() == 0) return;
+  const int64_t length = in.shape()[axis];
+  const int64_t step = in.strides()[axis], out_step = out.strides()[axis];
+  visit_dtype(in.dtype(), [&]<class T>() {
+    using Wide = std::conditional_t<std::is_floating_point_v<T>, T, int64_t>;
+    const T* const x = in.data<T>();
+    Wide* const y = out.mutable_data<Wide>();
+    for_each_line(in.layout(), out.layout(), axis, [&](int64_t, const auto& at) {
+      typename cpu::Sum<T>::Accumulator sum = cpu::Sum<T>::start;
+      for (int64_t j = 0; j < length; ++j) {
+        sum = cpu::Sum<T>::take(sum, x[at[0] + j * step]);
+        y[at[1] + j * out_step] = static_cast<Wide>(sum);
+      }
     });
   });
 }

@@ -13,7 +13,7 @@ void run(const Tensor& in, const Tensor& out, F f) {
   const T* x = in.data<T>();
   T* y = out.mutable_data<T>();
   cpu::for_each_row<2>({&out.layout(), &in.layout()}, [&](int64_t n, auto at, auto step) {
-    if constexpr (cpu::has_block_form<F>) {
+    if constexpr (cpu::has_block_form<F, T>) {
       cpu::transform<F>(n, x + at[1], step[1], y + at[0], step[0]);
     } else {
       cpu::map_row(n, x + at[1], step[1], y + at[0], step[0], f);
@@ -24,7 +24,7 @@ void run(const Tensor& in, const Tensor& out, F f) {
 }  // namespace
 
 void CpuBackend::unary(Unary op, const Tensor& in, const Tensor& out) {
-  formulas::visit_unary(op, [&]<class F>(F f) {
+  formulas::visit(op, [&]<class F>(F f) {
     const auto typed = [&]<class T>() { run<F, T>(in, out, f); };
     if constexpr (F::floating_only) {
       visit_floating(in.dtype(), "unary", typed);

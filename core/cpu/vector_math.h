@@ -1,4 +1,5 @@
-// Defines transform(), which applies exp, log, tanh or sigmoid to a row with Eigen's packet math.
+// Defines transform(), which applies exp, log, tanh, sigmoid or erf to a row with Eigen's packet
+// math.
 //
 // Rows are worked on in blocks of kLanes elements, and what is left at the end is padded to a whole
 // block. So every element passes through the same instructions, and its result depends neither on
@@ -7,6 +8,7 @@
 
 #include <Eigen/Core>
 #include <limits>
+#include <unsupported/Eigen/SpecialFunctions>
 
 #include "core/formulas.h"
 
@@ -17,11 +19,14 @@ inline constexpr int kLanes = 32;
 template <class T>
 using Block = Eigen::Array<T, kLanes, 1>;
 
-/// True for the formulas that apply_block() knows.
-template <class F>
-inline constexpr bool has_block_form =
-    std::is_same_v<F, formulas::Exp> || std::is_same_v<F, formulas::Log> ||
-    std::is_same_v<F, formulas::Tanh> || std::is_same_v<F, formulas::Sigmoid>;
+/// True for the formulas that apply_block() knows in T.
+template <class F, class T>
+inline constexpr bool has_block_form = std::is_same_v<F, formulas::Exp> ||
+                                       std::is_same_v<F, formulas::Log> ||
+                                       std::is_same_v<F, formulas::Tanh> ||
+                                       std::is_same_v<F, formulas::Sigmoid> ||
+                                       (std::is_same_v<F, formulas::Erf> &&
+                                        std::is_same_v<T, float>);
 
 /// out = F(in) for kLanes elements; `out` may be `in`.
 template <class F, class T>
@@ -33,6 +38,9 @@ void apply_block(const T* in, T* out) {
   } else if constexpr (std::is_same_v<F, formulas::Tanh>) {
     Eigen::Map<Block<T>> y(out);
     y = x.tanh();
+  } else if constexpr (std::is_same_v<F, formulas::Erf>) {
+    Eigen::Map<Block<T>> y(out);
+    y = x.erf();
   } else {
     // Where exp underflows, Eigen 3.4 stops at the smallest number it can make, and a masked
     // softmax would not be exactly 0.

@@ -16,7 +16,8 @@ class MetaBackend final : public Backend {
   void where(const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {}
 
   void reduce(Reduction, const Tensor&, const Tensor&) override {}
-  void argmax(const Tensor&, int, const Tensor&) override {}
+  void extreme_position(Reduction, const Tensor&, int, const Tensor&) override {}
+  void cumulative_sum(const Tensor&, int, const Tensor&) override {}
   double sum_of_squares(const Tensor&) override {
     raise<DeviceError>("[sum_of_squares] a tensor on meta has a shape but no values");
   }
@@ -25,6 +26,19 @@ class MetaBackend final : public Backend {
 
   void take_rows(const Tensor&, const Tensor&, const Tensor&) override {}
   void add_rows(const Tensor&, const Tensor&, const Tensor&) override {}
+
+  void gather(const Tensor&, int, const Tensor&, const Tensor&) override {}
+  void scatter(const Tensor&, int, const Tensor&, const Tensor&, bool) override {}
+  Tensor true_positions(const Tensor&) override {
+    raise<DeviceError>("[true_positions] a tensor on meta has a shape but no values");
+  }
+  void order(const Tensor&, bool, const Tensor&) override {}
+
+  int64_t cholesky(const Tensor&, const Tensor&) override { return -1; }
+  int64_t solve(const Tensor&, const Tensor&, const Tensor&) override { return -1; }
+  void qr(const Tensor&, const Tensor&, const Tensor&) override {}
+  void svd(const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {}
+  int64_t eigh(const Tensor&, const Tensor&, const Tensor&) override { return -1; }
 
   void log_softmax(const Tensor&, const Tensor&) override {}
   void log_softmax_grad(const Tensor&, const Tensor&, const Tensor&) override {}
@@ -42,6 +56,7 @@ class MetaBackend final : public Backend {
 
   void uniform(uint64_t, uint64_t, double, double, const Tensor&) override {}
   void normal(uint64_t, uint64_t, double, double, const Tensor&) override {}
+  void integers(uint64_t, uint64_t, int64_t, uint64_t, const Tensor&) override {}
   void dropout(uint64_t, uint64_t, double, const Tensor&, const Tensor&) override {}
 
   void sgd(const SgdStep&, const Tensor&, const Tensor&, const Tensor*) override {}

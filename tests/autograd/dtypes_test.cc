@@ -3,7 +3,11 @@
 
 #include "autograd/elementwise.h"
 #include "autograd/engine.h"
+#include "autograd/indexing.h"
+#include "autograd/rearrange.h"
 #include "autograd/reduce.h"
+#include "autograd/sort.h"
+#include "autograd/views.h"
 #include "core/error.h"
 
 namespace capstan {
@@ -46,15 +50,65 @@ TEST_CASE("division is true, sums of integers are wide, casts cut towards zero")
   CHECK(cast(scalar(0.5), Dtype::boolean).item<bool>());
 }
 
+TEST_CASE("the operations that take every dtype keep it") {
+  using Numbers = std::vector<double>;
+  for (const Dtype dtype : {Dtype::int64, Dtype::int32, Dtype::uint8}) {
+    CAPTURE(to_string(dtype));
+    const Tensor x = cast(from_vector<float>({3, 1, 2, 1}, {4}), dtype);
+    const auto check = [&](const Tensor& got, const Numbers& expected) {
+      CHECK(got.dtype() == dtype);
+      CHECK(got.to_vector<double>() == expected);
+    };
+    check(clamp(x, 1, 2), {2, 1, 2, 1});
+    check(sign(x), {1, 1, 1, 1});
+    check(floor(x), {3, 1, 2, 1});
+    check(relu(x), {3, 1, 2, 1});
+    check(remainder(x, scalar_beside(x, 2)), {1, 1, 0, 1});
+    check(floor_divide(x, scalar_beside(x, 2)), {1, 0, 1, 0});
+    check(tril(reshape(x, {2, 2})), {3, 0, 2, 1});
+    check(pad(x, {1}, {0}, 7), {7, 3, 1, 2, 1});
+    check(roll(x, 1, 0), {1, 3, 1, 2});
+    check(flip(x, {0}), {1, 2, 1, 3});
+    check(sort(x).values, {1, 1, 2, 3});
+    check(topk(x, 2).values, {3, 2});
+    check(unique(x).values, {1, 2, 3});
+    check(masked_fill(x, equal(x, scalar_beside(x, 1)), 9), {3, 9, 2, 9});
+    check(masked_select(x, equal(x, scalar_beside(x, 1))), {1, 1});
+    const Tensor at = from_vector<int64_t>({0, 0}, {2});
+    check(gather(x, 0, at), {3, 3});
+    check(scatter_add(x, 0, at, slice(x, 0, 0, 2)), {7, 1, 2, 1});
+    check(index_add(x, 0, at, slice(x, 0, 0, 2)), {7, 1, 2, 1});
+    CHECK(cumsum(x, 0).dtype() == Dtype::int64);
+    CHECK(cumsum(x, 0).to_vector<double>() == Numbers{3, 4, 6, 7});
+    CHECK(prod(x).dtype() == Dtype::int64);
+    CHECK(prod(x).item<int64_t>() == 6);
+    CHECK(argmin(x, 0).item<int64_t>() == 1);
+    CHECK_FALSE(any(isnan(x)).item<bool>());
+    CHECK_FALSE(any(isinf(x)).item<bool>());
+    CHECK(all(isfinite(x)).item<bool>());
+  }
+}
+
+TEST_CASE("masks stay bool") {
+  const Tensor causal = tril(ones({2, 2}, {.dtype = Dtype::boolean}));
+  CHECK(causal.dtype() == Dtype::boolean);
+  CHECK(causal.to_vector<bool>() == std::vector<bool>{true, false, true, true});
+  CHECK(logical_not(causal).to_vector<bool>() == std::vector<bool>{false, true, false, false});
+  CHECK(masked_fill(causal, causal, 0).to_vector<bool>() == std::vector<bool>(4));
+  CHECK(logical_and(of(Dtype::int32), of(Dtype::float32)).dtype() == Dtype::boolean);
+  CHECK(nonzero(causal).to_vector<int64_t>() == std::vector<int64_t>{0, 0, 1, 0, 1, 1});
+  CHECK(cumsum(causal, 1).to_vector<int64_t>() == std::vector<int64_t>{1, 1, 1, 2});
+}
+
 TEST_CASE("a gradient has its leaf's dtype, however the leaf was promoted") {
   const Tensor single = require_grad(of(Dtype::float32, 2)),
                wide = require_grad(of(Dtype::float64, 3));
   backward(sum(single * wide + maximum(single, wide) + where(less(single, wide), single, wide) +
-               single / wide + cast(single, Dtype::float64)));
+               single / wide + slice(cat({single, wide}), 0, 1, 3) + cast(single, Dtype::float64)));
   CHECK(single.grad().dtype() == Dtype::float32);
   CHECK(wide.grad().dtype() == Dtype::float64);
   CHECK(single.grad().to_vector<double>()[0] == doctest::Approx(3 + 1 + 1 / 3.0 + 1));
-  CHECK(wide.grad().to_vector<double>()[0] == doctest::Approx(2 + 1 - 2 / 9.0));
+  CHECK(wide.grad().to_vector<double>()[0] == doctest::Approx(2 + 1 - 2 / 9.0 + 1));
 }
 
 TEST_CASE("an integer beside a leaf takes no gradient") {

@@ -1,6 +1,8 @@
 // The rows of element-wise operations.
 #pragma once
 
+#include <cmath>
+
 #include "autograd/elementwise.h"
 #include "tests/autograd/operation.h"
 
@@ -26,10 +28,22 @@ inline Operation binary_row(const std::string& name, BinaryFunction f) {
                               [f] { return f(of({2}), elsewhere({2})); })}};
 }
 
+inline Operation divisor_row(const std::string& name, BinaryFunction f) {
+  Operation row = binary_row(name, f);
+  row.failures.push_back(fails<ValueError>("an integer cannot be divided by 0",
+                                           [f] { return f(whole({2}), whole({2})); }));
+  row.failures.push_back(fails<DtypeError>(
+      "numbers, got bool", [f] { return f(of({2}, Dtype::boolean), of({2}, Dtype::boolean)); }));
+  return row;
+}
+
 inline std::vector<Operation> elementwise_operations() {
   const auto to_the = [](double exponent) {
     return [exponent](const Tensors& x) { return power(x[0], exponent); };
   };
+  Operation atan2_row = binary_row("atan2", capstan::atan2);
+  atan2_row.failures.push_back(fails<DtypeError>(
+      "float32 or float64, got int64", [] { return capstan::atan2(whole({2}), whole({2})); }));
   return {
       binary_row("add", add),
       binary_row("subtract", subtract),
@@ -42,10 +56,22 @@ inline std::vector<Operation> elementwise_operations() {
         {"root", to_the(0.5)},
         {"inverse", to_the(-1)},
         {"zero", to_the(0)},
-        {"same", to_the(1)}},
-       {fails<DtypeError>("float32 or float64, got int64", [] { return power(whole({2}), 2); })}},
+        {"same", to_the(1)},
+        {"tensor", [](const Tensors& x) { return power(x[0], x[1]); }},
+        {"base", [](const Tensors& x) { return power(2.5, x[0]); }}},
+       {fails<DtypeError>("float32 or float64, got int64", [] { return power(whole({2}), 2); }),
+        fails<DtypeError>("float32 or float64, got int64",
+                          [] { return power(whole({2}), whole({2})); }),
+        fails<ShapeError>("[2] and [3] do not broadcast", [] { return power(of({2}), of({3})); })}},
       unary_row("negate", negate, false),
       unary_row("absolute", absolute, false),
+      divisor_row("floor_divide", floor_divide),
+      divisor_row("remainder", remainder),
+      atan2_row,
+      binary_row("logical_and", logical_and),
+      binary_row("logical_or", logical_or),
+      binary_row("logical_xor", logical_xor),
+      unary_row("logical_not", logical_not, false),
       unary_row("exp", exp, true),
       unary_row("log", log, true),
       unary_row("sqrt", sqrt, true),
@@ -74,6 +100,73 @@ inline std::vector<Operation> elementwise_operations() {
             "meta and cpu:0",
             [] { return where(elsewhere({2}, Dtype::boolean), of({2}), of({2})); })}},
       {"cast", {{"float64", [](const Tensors& x) { return cast(x[0], Dtype::float64); }}}, {}},
+  };
+}
+
+inline std::vector<Operation> function_operations() {
+  std::vector<Operation> rows;
+  for (const auto& [name, f] : std::map<std::string, UnaryFunction>{{"sign", sign},
+                                                                    {"floor", floor},
+                                                                    {"ceil", ceil},
+                                                                    {"round", round},
+                                                                    {"trunc", trunc},
+                                                                    {"isnan", isnan},
+                                                                    {"isinf", isinf},
+                                                                    {"isfinite", isfinite}}) {
+    rows.push_back(unary_row(name, f, false));
+  }
+  for (const auto& [name, f] : std::map<std::string, UnaryFunction>{{"rsqrt", rsqrt},
+                                                                    {"exp2", exp2},
+                                                                    {"expm1", expm1},
+                                                                    {"log2", log2},
+                                                                    {"log10", log10},
+                                                                    {"log1p", log1p},
+                                                                    {"sin", sin},
+                                                                    {"cos", cos},
+                                                                    {"tan", tan},
+                                                                    {"asin", asin},
+                                                                    {"acos", acos},
+                                                                    {"atan", atan},
+                                                                    {"sinh", sinh},
+                                                                    {"cosh", cosh},
+                                                                    {"asinh", asinh},
+                                                                    {"acosh", acosh},
+                                                                    {"atanh", atanh},
+                                                                    {"erf", erf}}) {
+    rows.push_back(unary_row(name, f, true));
+  }
+  rows.push_back(
+      {"clamp",
+       only([](const Tensors& x) { return clamp(x[0], -0.5, 1.25); }),
+       {fails<ValueError>("low must not be above high, got 2", [] { return clamp(of({2}), 2, 1); }),
+        fails<ValueError>("got nan", [] { return clamp(of({2}), NAN, 1); })}});
+  return rows;
+}
+
+inline std::vector<Operation> activation_operations() {
+  const auto row = [](const std::string& name, std::map<std::string, Function> variants,
+                      std::vector<Failure> failures = {}) {
+    const Function f = variants.begin()->second;
+    failures.push_back(
+        fails<DtypeError>("float32 or float64, got int64", [f] { return f({whole({2})}); }));
+    return Operation{name, variants, failures};
+  };
+  const auto one = [](auto f, auto... options) {
+    return [=](const Tensors& x) { return f(x[0], options...); };
+  };
+  return {
+      row("leaky_relu", only(one(leaky_relu, 0.2))),
+      row("elu", only(one(elu, 0.7))),
+      row("hardtanh", only(one(hardtanh, -0.5, 1.5)),
+          {fails<ValueError>("low must not be above high, got 1 and 0",
+                             [] { return hardtanh(of({2}), 1, 0); })}),
+      row("relu6", only(relu6)),
+      row("gelu", only(gelu)),
+      row("gelu_tanh", only(gelu_tanh)),
+      row("silu", only(silu)),
+      row("softplus", {{"one", one(softplus, 1)}, {"two", one(softplus, 2)}},
+          {fails<ValueError>("beta must be above 0, got 0", [] { return softplus(of({2}), 0); })}),
+      row("log_sigmoid", only(log_sigmoid)),
   };
 }
 

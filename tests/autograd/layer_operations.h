@@ -1,89 +1,25 @@
-// The rows of the operations that layers are made of: products, gathering, losses, images, dropout.
+// The rows of losses, images and dropout.
 #pragma once
 
 #include "autograd/convolution.h"
 #include "autograd/dropout.h"
-#include "autograd/indexing.h"
-#include "autograd/matmul.h"
 #include "autograd/softmax.h"
 #include "tests/autograd/operation.h"
 
 namespace capstan::testing {
 
-inline std::vector<Operation> product_operations() {
-  const auto with_bias = [](const Tensor& bias) { return linear(of({2, 3}), of({4, 3}), &bias); };
-  return {
-      {"matmul",
-       only(matmul),
-       {fails<ShapeError>("[2, 3] and [2, 3]",
-                          [] {
-                            return matmul(of({2, 3}), of({2, 3}));
-                          }),
-        fails<ShapeError>("[3] and [3, 2]",
-                          [] {
-                            return matmul(of({3}), of({3, 2}));
-                          }),
-        fails<DtypeError>("float32 or float64, got int64",
-                          [] {
-                            return matmul(whole({2, 2}), whole({2, 2}));
-                          }),
-        fails<DtypeError>("equal, got float32 and float64",
-                          [] {
-                            return matmul(of({2, 2}), of({2, 2}, Dtype::float64));
-                          }),
-        fails<DeviceError>("cpu:0 and meta",
-                           [] {
-                             return matmul(of({2, 2}), elsewhere({2, 2}));
-                           })}},
-      {"linear",
-       {{"bias", [](const Tensors& x) { return linear(x[0], x[1], &x[2]); }},
-        {"no_bias", [](const Tensors& x) { return linear(x[0], x[1]); }}},
-       {fails<ShapeError>("[2, 3] must end in the 2 features of weight [4, 2]",
-                          [] {
-                            return linear(of({2, 3}), of({4, 2}));
-                          }),
-        fails<ShapeError>("weight [3]",
-                          [] {
-                            return linear(of({2, 3}), of({3}));
-                          }),
-        fails<ShapeError>("input []",
-                          [] {
-                            return linear(of({}), of({4, 2}));
-                          }),
-        fails<ShapeError>("bias must be [4] for weight [4, 3], got [3]",
-                          [=] { return with_bias(of({3})); }),
-        fails<DtypeError>("equal, got float32 and float64",
-                          [=] { return with_bias(of({4}, Dtype::float64)); }),
-        fails<DtypeError>("equal, got float32 and float64",
-                          [] {
-                            return linear(of({2, 3}), of({4, 3}, Dtype::float64));
-                          }),
-        fails<DtypeError>("got int64",
-                          [] {
-                            return linear(whole({2, 3}), whole({4, 3}));
-                          }),
-        fails<DeviceError>("cpu:0 and meta", [=] { return with_bias(elsewhere({4})); }),
-        fails<DeviceError>("cpu:0 and meta",
-                           [] {
-                             return linear(of({2, 3}), elsewhere({4, 3}));
-                           })}},
-      {"take_rows",
-       only(take_rows),
-       {fails<DtypeError>("int64 indices, got float32", [] { return take_rows(of({2}), of({1})); }),
-        fails<ShapeError>("got [2] and [1, 1]",
-                          [] {
-                            return take_rows(of({2}), whole({1, 1}));
-                          }),
-        fails<ShapeError>("got [] and [1]", [] { return take_rows(of({}), whole({1})); }),
-        fails<ValueError>("in [0, 2), got 2 at position 1",
-                          [] {
-                            return take_rows(of({2}), from_vector<int64_t>({0, 2}, {2}));
-                          }),
-        fails<ValueError>("in [0, 2), got -1 at position 0",
-                          [] { return take_rows(of({2}), from_vector<int64_t>({-1}, {1})); }),
-        fails<DeviceError>("cpu:0 and meta",
-                           [] { return take_rows(of({2}), elsewhere({1}, Dtype::int64)); })}},
-  };
+inline Operation softmax_row(const std::string& name, Tensor (*f)(const Tensor&, int64_t)) {
+  return {name,
+          {{"last", [f](const Tensors& x) { return f(x[0], -1); }},
+           {"first", [f](const Tensors& x) { return f(x[0], 0); }}},
+          {fails<DtypeError>("got int64",
+                             [f] {
+                               return f(whole({2, 3}), -1);
+                             }),
+           fails<ShapeError>("axis -1 is out of range", [f] { return f(of({}), -1); }),
+           fails<ShapeError>("axis 2 is out of range", [f] {
+             return f(of({2, 3}), 2);
+           })}};
 }
 
 inline std::vector<Operation> loss_operations() {
@@ -94,13 +30,8 @@ inline std::vector<Operation> loss_operations() {
     return cross_entropy(of({2, 3}), from_vector<int64_t>({0, value}, {2}));
   };
   return {
-      {"log_softmax",
-       only(log_softmax),
-       {fails<DtypeError>("got int64",
-                          [] {
-                            return log_softmax(whole({2, 3}));
-                          }),
-        fails<ShapeError>("got a scalar", [] { return log_softmax(of({})); })}},
+      softmax_row("softmax", softmax),
+      softmax_row("log_softmax", log_softmax),
       {"cross_entropy",
        {{"mean", loss(LossReduction::mean)},
         {"sum", loss(LossReduction::sum)},

@@ -42,6 +42,7 @@ struct Operation {
   std::string name;                          // as in the header
   std::map<std::string, Function> variants;  // by the part after the dot in the golden file
   std::vector<Failure> failures;             // its error paths; empty only if it has none
+  bool on_meta = true;                       // false: the shape of the result depends on values
 };
 
 /// The variants of an operation that has one.

@@ -171,6 +171,33 @@ TEST_CASE("sliced takes what a loop from start to stop takes") {
   });
 }
 
+TEST_CASE("flipped walks backwards, diagonal along two axes at once") {
+  for_random_layouts([](const Layout& layout, Generator& generator) {
+    const int rank = layout.shape.rank();
+    if (rank == 0) return;
+    const int64_t a = generator.below(rank), b = generator.below(rank);
+    check_view(layout.flipped(a - rank), layout.shape, layout, [&](Index i) {
+      i[a] = layout.shape[a] - 1 - i[a];
+      return i;
+    });
+    if (a == b) {
+      CHECK_THROWS_AS(layout.diagonal(a, b - rank), ShapeError);
+      return;
+    }
+    Shape shape = layout.shape;
+    shape.erase(static_cast<int>(std::max(a, b)));
+    shape.erase(static_cast<int>(std::min(a, b)));
+    shape.push_back(std::min(layout.shape[a], layout.shape[b]));
+    check_view(layout.diagonal(a, b), shape, layout, [&](Index i) {
+      const int64_t both = i.back();
+      i.pop_back();
+      i.insert(i.begin() + std::min(a, b), both);
+      i.insert(i.begin() + std::max(a, b), both);
+      return i;
+    });
+  });
+}
+
 TEST_CASE("selected, unsqueezed and squeezed") {
   for_random_layouts([](const Layout& layout, Generator& generator) {
     const int rank = layout.shape.rank();
@@ -262,7 +289,8 @@ TEST_CASE("layout errors name the rule and the values") {
   CHECK_THROWS_AS(layout.permuted({0, 1, 1}), ShapeError);
   CHECK_THROWS_AS(layout.permuted({0, 2}), ShapeError);
   CHECK_THROWS_AS(layout.transposed(0, 2), ShapeError);
-  CHECK_THROWS_WITH_AS(layout.sliced(0, 0, 2, 0), "[slice] step must be at least 1, got 0",
+  CHECK_THROWS_WITH_AS(layout.sliced(0, 0, 2, 0),
+                       "[slice] step must be at least 1, got 0: flip() walks backwards",
                        ValueError);
   CHECK_THROWS_AS(layout.sliced(2, 0, 1), ShapeError);
   CHECK_THROWS_WITH_AS(layout.selected(1, 3),

@@ -202,6 +202,59 @@ TEST_CASE("permutations hold every number once and differ by seed") {
   CHECK(orders == 6);
 }
 
+TEST_CASE("randint reaches every number of its range, and none beyond") {
+  for (const Dtype dtype : {Dtype::int64, Dtype::int32, Dtype::uint8}) {
+    Generator generator(3);
+    std::vector<int> seen(10);
+    for (const int64_t x :
+         randint({10'000}, 2, 12, {.dtype = dtype}, generator).to_vector<int64_t>()) {
+      REQUIRE(x >= 2);
+      REQUIRE(x < 12);
+      ++seen[x - 2];
+    }
+    for (const int count : seen) CHECK(std::abs(count - 1000) < 150);
+    CHECK(generator.offset() == 20'000);
+  }
+  CHECK(randint({3}, INT64_MIN, INT64_MAX).numel() == 3);
+  CHECK(randint({3}, 0, 256, {.dtype = Dtype::uint8}).dtype() == Dtype::uint8);
+  CHECK_THROWS_AS(randint({3}, 0, 257, {.dtype = Dtype::uint8}), ValueError);
+  CHECK_THROWS_AS(randint({3}, -1, 5, {.dtype = Dtype::uint8}), ValueError);
+  CHECK_THROWS_WITH_AS(randint({3}, 5, 5),
+                       "[randint] low must be below high and int64 hold both, got 5 and 5",
+                       ValueError);
+  CHECK_THROWS_AS(randint({3}, 0, 5, {.dtype = Dtype::float32}), DtypeError);
+  CHECK_THROWS_AS(randint({3}, 0, 1, {.dtype = Dtype::boolean}), DtypeError);
+}
+
+TEST_CASE("randperm is random_permutation as a tensor; bernoulli follows its probabilities") {
+  Generator one(4), two(4);
+  CHECK(randperm(50, one).to_vector<int64_t>() == random_permutation(50, two));
+  CHECK(randperm(0).shape() == Shape{0});
+  CHECK_THROWS_AS(randperm(-1), ValueError);
+
+  for (const Dtype dtype : {Dtype::float32, Dtype::float64}) {
+    const Tensor p = full({3, 10'000}, 0.3, {.dtype = dtype});
+    fill_elements(view_of(p, p.layout().selected(0, 0)), 0);
+    fill_elements(view_of(p, p.layout().selected(0, 2)), 1);
+    const Tensor hits = bernoulli(p, one);
+    CHECK(hits.dtype() == dtype);
+    std::vector<double> sums(3);
+    const auto values = hits.to_vector<double>();
+    for (size_t i = 0; i < values.size(); ++i) {
+      CHECK((values[i] == 0 || values[i] == 1));
+      sums[i / 10'000] += values[i];
+    }
+    CHECK(sums[0] == 0);
+    CHECK(std::abs(sums[1] - 3000) < 200);
+    CHECK(sums[2] == 10'000);
+  }
+  CHECK(bernoulli(empty({2}, {.device = Device::meta()})).shape() == Shape{2});
+  CHECK_THROWS_WITH_AS(bernoulli(scalar(1.5)), "[bernoulli] probabilities lie in [0, 1], got 1.5",
+                       ValueError);
+  CHECK_THROWS_AS(bernoulli(scalar(NAN)), ValueError);
+  CHECK_THROWS_AS(bernoulli(ones({2}, {.dtype = Dtype::int64})), DtypeError);
+}
+
 TEST_CASE("wrong arguments of random tensors") {
   const double infinity = std::numeric_limits<double>::infinity(), nan = std::nan("");
   CHECK_THROWS_WITH_AS(rand({2}, 1, 1),

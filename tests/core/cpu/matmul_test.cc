@@ -84,3 +84,31 @@ TEST_CASE("products are the same on any number of threads") {
     }
   }
 }
+
+TEST_CASE("a batch holds the same products as one by one, with any stride between them") {
+  for (const Dtype dtype : kFloating) {
+    for (const int64_t batch : {0, 1, 3, 40}) {
+      const Tensor a = some_values({batch, 5, 7}, dtype), b = some_values({batch, 7, 3}, dtype, 2);
+      const Tensor turned = some_values({batch, 3, 7}, dtype, 3),
+                   one = some_values({1, 7, 3}, dtype);
+      for (const Tensor& right : {b, view_of(turned, turned.layout().transposed(1, 2)),
+                                  view_of(one, one.layout().expanded({batch, 7, 3}))}) {
+        const Tensor out = full({batch, 5, 3}, NAN, {.dtype = dtype});
+        cpu().matmul(a, right, out);
+        for (int64_t i = 0; i < batch; ++i) {
+          const auto at = [i](const Tensor& x) { return view_of(x, x.layout().selected(0, i)); };
+          CHECK(same_bits(dense_copy(at(out)), product(at(a), at(right))));
+        }
+      }
+    }
+  }
+  for (const int64_t batch : {2, 70}) {
+    const Tensor a = some_values({batch, 200, 150}),
+                 b = some_values({batch, 150, 90}, Dtype::float32, 2);
+    check_threads([&] {
+      const Tensor out = empty({batch, 200, 90});
+      cpu().matmul(a, b, out);
+      return out;
+    });
+  }
+}

@@ -42,6 +42,32 @@ TEST_CASE("number i is made from the words at offset + i * n, wherever it stands
   }
 }
 
+TEST_CASE("integer i is the high half of word times range, on any number of threads") {
+  for (const uint64_t offset : kOffsets) {
+    for (const auto& [low, range] : {std::pair<int64_t, uint64_t>{-3, 7},
+                                     {INT64_MIN, UINT64_MAX},
+                                     {5, uint64_t{1} << 40},
+                                     {0, 1}}) {
+      const Tensor out = empty({203}, {.dtype = Dtype::int64});
+      cpu().integers(kSeed, offset, low, range, out);
+      for (uint64_t i = 0; i < 203; ++i) {
+        const uint64_t at = offset + 2 * i;
+        const uint64_t word = uint64_t{random_word(kSeed, at + 1)} << 32 | random_word(kSeed, at);
+        const auto number =
+            static_cast<uint64_t>(static_cast<unsigned __int128>(word) * range >> 64);
+        CHECK(out.data<int64_t>()[i] == static_cast<int64_t>(static_cast<uint64_t>(low) + number));
+      }
+    }
+  }
+  for (const Dtype dtype : {Dtype::int64, Dtype::int32, Dtype::uint8}) {
+    check_threads([&] {
+      const Tensor out = empty({100'000}, {.dtype = dtype});
+      cpu().integers(kSeed, 1, 3, 200, out);
+      return out;
+    });
+  }
+}
+
 TEST_CASE("uniform and normal numbers have their moments, on any number of threads") {
   constexpr int64_t n = 200'000;
   for (const Dtype dtype : kFloating) {

@@ -1,5 +1,6 @@
 // Reductions against plain loops in float64.
 #include <cmath>
+#include <map>
 
 #include "tests/core/cpu/reference.h"
 
@@ -24,15 +25,18 @@ int64_t position(const Dims& index, const Dims& shape) {
 }
 
 std::vector<double> reference(Reduction op, const Tensor& in, const Shape& out) {
-  std::vector<double> result(numel(out), op == Reduction::sum   ? 0
-                                         : op == Reduction::max ? -INFINITY
-                                                                : INFINITY);
+  const std::map<Reduction, double> start = {{Reduction::sum, 0},
+                                             {Reduction::product, 1},
+                                             {Reduction::max, -INFINITY},
+                                             {Reduction::min, INFINITY}};
+  std::vector<double> result(numel(out), start.at(op));
   const auto values = in.to_vector<double>();
   size_t i = 0;
   for_each_index(in.shape(), [&](const Dims& index) {
     const double x = values[i++];
     double& r = result[position(index, out)];
     if (op == Reduction::sum) r += x;
+    if (op == Reduction::product) r *= x;
     if (op == Reduction::max) r = std::isnan(r) || r > x ? r : x;
     if (op == Reduction::min) r = std::isnan(r) || r < x ? r : x;
   });
@@ -40,7 +44,8 @@ std::vector<double> reference(Reduction op, const Tensor& in, const Shape& out) 
 }
 
 Tensor reduce(Reduction op, const Tensor& in, unsigned axes) {
-  const bool widens = op == Reduction::sum && !is_floating(in.dtype());
+  const bool widens =
+      (op == Reduction::sum || op == Reduction::product) && !is_floating(in.dtype());
   const Tensor out =
       empty(reduced_shape(in.shape(), axes), {.dtype = widens ? Dtype::int64 : in.dtype()});
   cpu().reduce(op, in, out);
@@ -127,31 +132,89 @@ TEST_CASE("a sum does not depend on the address") {
   CHECK(same_bits(reduce(Reduction::sum, part, 1), reduce(Reduction::sum, dense_copy(part), 1)));
 }
 
-TEST_CASE("argmax takes the first of equals, and NaN above all") {
-  for (const Dtype dtype : kNumeric) {
-    for (const Tensor& in : layouts({4, 6, 11}, dtype)) {
-      for (int axis = 0; axis < 3; ++axis) {
-        const Shape shape = reduced_shape(in.shape(), 1u << axis);
-        const auto values = in.to_vector<double>();
-        std::vector<double> best(numel(shape), -INFINITY);
-        std::vector<int64_t> expected(numel(shape), 0);
-        size_t i = 0;
-        for_each_index(in.shape(), [&](const Dims& index) {
-          const int64_t at = position(index, shape);
-          if (values[i] > best[at]) best[at] = values[i], expected[at] = index[axis];
-          ++i;
-        });
-        const Tensor out = empty(shape, {.dtype = Dtype::int64});
-        cpu().argmax(in, axis, out);
-        CHECK(out.to_vector<int64_t>() == expected);
+TEST_CASE("products of blocks, rows and columns") {
+  for (const Dtype dtype : {Dtype::float32, Dtype::float64, Dtype::int64, Dtype::uint8}) {
+    for (const Shape& shape : {Shape{0}, Shape{7}, Shape{2, 9}, Shape{3, 20'001}}) {
+      const Tensor in = empty(shape, {.dtype = dtype});  // ones, but for a few
+      fill_elements(in, 1);
+      for (int64_t i = 0; i < std::min<int64_t>(2, in.numel()); ++i) {
+        const Tensor flat = view_of(in, Layout::dense({in.numel()}));
+        fill_elements(view_of(flat, flat.layout().selected(0, i * (in.numel() - 1))), 3);
+      }
+      for (unsigned axes = 1; axes < (1u << shape.rank()); ++axes) {
+        const Tensor out = reduce(Reduction::product, in, axes);
+        CHECK(error_of(out, reference(Reduction::product, in, out.shape())) == 0);
+        check_threads([&] { return reduce(Reduction::product, in, axes); });
       }
     }
   }
-  const Tensor out = empty({1}, {.dtype = Dtype::int64});
-  cpu().argmax(from_vector<float>({1, 5, NAN, 9, NAN}, {5}), 0, out);
-  CHECK(out.item<int64_t>() == 2);
-  cpu().argmax(from_vector<float>({2, 2, 1}, {3}), 0, out);
-  CHECK(out.item<int64_t>() == 0);
+}
+
+TEST_CASE("the position of an extreme is the first of equals, and NaN wins") {
+  for (const Reduction op : {Reduction::max, Reduction::min}) {
+    const double sign = op == Reduction::max ? 1 : -1;
+    for (const Dtype dtype : kNumeric) {
+      for (const Tensor& in : layouts({4, 6, 11}, dtype)) {
+        for (int axis = 0; axis < 3; ++axis) {
+          const Shape shape = reduced_shape(in.shape(), 1u << axis);
+          const auto values = in.to_vector<double>();
+          std::vector<double> best(numel(shape), -INFINITY);
+          std::vector<int64_t> expected(numel(shape), 0);
+          size_t i = 0;
+          for_each_index(in.shape(), [&](const Dims& index) {
+            const int64_t at = position(index, shape);
+            const double value = sign * values[i++];
+            if (value > best[at]) best[at] = value, expected[at] = index[axis];
+          });
+          const Tensor out = empty(shape, {.dtype = Dtype::int64});
+          cpu().extreme_position(op, in, axis, out);
+          CHECK(out.to_vector<int64_t>() == expected);
+        }
+      }
+    }
+    const Tensor out = empty({1}, {.dtype = Dtype::int64});
+    cpu().extreme_position(op, from_vector<float>({1, 5, NAN, 9, NAN}, {5}), 0, out);
+    CHECK(out.item<int64_t>() == 2);
+    cpu().extreme_position(op, from_vector<float>({2, 2, 2}, {3}), 0, out);
+    CHECK(out.item<int64_t>() == 0);
+    check_threads([&] {
+      const Tensor wide = some_values({300, 400}), where = empty({300, 1}, {Dtype::int64});
+      cpu().extreme_position(op, wide, 1, where);
+      return where;
+    });
+  }
+}
+
+TEST_CASE("cumulative sums along every axis") {
+  for (const Dtype dtype :
+       {Dtype::float32, Dtype::float64, Dtype::int64, Dtype::int32, Dtype::uint8, Dtype::boolean}) {
+    const Dtype wide = is_floating(dtype) ? dtype : Dtype::int64;
+    for (const Tensor& in : layouts({3, 5, 40}, dtype)) {
+      for (int axis = 0; axis < 3; ++axis) {
+        const auto values = in.to_vector<double>();
+        std::vector<double> expected = values;
+        int64_t step = 1;
+        for (int i = axis + 1; i < 3; ++i) step *= in.shape()[i];
+        size_t i = 0;
+        for_each_index(in.shape(), [&](const Dims& index) {
+          if (index[axis] > 0) expected[i] += expected[i - step];
+          ++i;
+        });
+        const Tensor out = empty(in.shape(), {.dtype = wide});
+        cpu().cumulative_sum(in, axis, out);
+        CHECK(error_of(out, expected) < 10 * tolerance(dtype));
+        check_threads([&] {
+          const Tensor again = empty(in.shape(), {.dtype = wide});
+          cpu().cumulative_sum(in, axis, again);
+          return again;
+        });
+      }
+    }
+  }
+  const Tensor many = full({10'000'000}, 0.1f), sums = empty_like(many);
+  cpu().cumulative_sum(many, 0, sums);
+  CHECK(sums.data<float>()[9'999'999] == doctest::Approx(1e7 * double(0.1f)).epsilon(1e-6));
+  cpu().cumulative_sum(empty({2, 0}), 1, empty({2, 0}));
 }
 
 TEST_CASE("sum of squares in float64") {

@@ -78,12 +78,13 @@ inline bool same_bits(const Tensor& a, const Tensor& b) {
          (a.numel() == 0 || std::memcmp(a.address(), b.address(), a.bytes()) == 0);
 }
 
-/// Checks that `compute`, which returns a dense tensor, gives the same bits on 1, 2 and 3 threads.
+/// Checks that `compute`, which returns a dense tensor, gives the same bits on 1, 2, 3 and 5
+/// threads.
 inline void check_threads(const std::function<Tensor()>& compute) {
   const int before = thread_count();
   set_thread_count(1);
   const Tensor expected = compute();
-  for (const int threads : {2, 3}) {
+  for (const int threads : {2, 3, 5}) {
     set_thread_count(threads);
     CHECK(same_bits(compute(), expected));
   }

@@ -1,0 +1,34 @@
+// Defines how element-wise operations bring their operands together and call the kernels, off the
+// tape, and what reductions do with their axes. For the .cc files of this folder.
+#pragma once
+
+#include "core/backend.h"
+
+namespace capstan {
+
+/// The kernel on operands of any shapes that broadcast, in `dtype`, or else in the promoted one.
+Tensor binary(const char* operation, Binary op, const Tensor& a, const Tensor& b, Dtype dtype);
+Tensor binary(const char* operation, Binary op, const Tensor& a, const Tensor& b);
+Tensor compare(const char* operation, Compare op, const Tensor& a, const Tensor& b);
+Tensor unary(Unary op, const Tensor& x);
+/// Throws DtypeError unless x is floating point.
+Tensor floating_unary(const char* operation, Unary op, const Tensor& x);
+
+/// `x` with another dtype and a shape that it broadcasts to; strides may be 0.
+Tensor as_operand(const Tensor& x, Dtype dtype, const Shape& shape);
+
+/// `shape` without `axes` (none named: all of them), or with size 1 there if `keepdim`.
+Shape reduced_shape(const char* operation, const Shape& shape, const Dims& axes, bool keepdim);
+
+/// What an operand was before it was broadcast and promoted: the way back for its gradient.
+class Origin {
+ public:
+  explicit Origin(const Tensor& operand) : shape_(operand.shape()), dtype_(operand.dtype()) {}
+  Tensor back(const Tensor& grad) const;
+
+ private:
+  Shape shape_;
+  Dtype dtype_;
+};
+
+}  // namespace capstan
