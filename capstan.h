@@ -30,8 +30,17 @@
 #include "nn/state.h"
 
 // Floor 4, optim: optimizers, schedules, clipping.
+#include "optim/adadelta.h"
+#include "optim/adafactor.h"
+#include "optim/adagrad.h"
+#include "optim/adam.h"
 #include "optim/adamw.h"
 #include "optim/clip.h"
+#include "optim/lamb.h"
+#include "optim/lars.h"
+#include "optim/lion.h"
+#include "optim/muon.h"
+#include "optim/rmsprop.h"
 #include "optim/schedule.h"
 #include "optim/sgd.h"
 

@@ -9,12 +9,7 @@
 #include <type_traits>
 
 #include "core/backend.h"
-
-#ifdef __CUDACC__
-#define CAPSTAN_HD __host__ __device__
-#else
-#define CAPSTAN_HD
-#endif
+#include "core/host_device.h"
 
 namespace capstan::formulas {
 
