@@ -1,4 +1,4 @@
-// Tests of clipping by the global norm.
+// Tests of clipping, by the global norm and of each element.
 #include "optim/clip.h"
 
 #include <doctest/doctest.h>
@@ -78,6 +78,42 @@ TEST_CASE("the limit must be above 0") {
     CHECK_THROWS_WITH_AS(clip_grad_norm({}, limit), Contains("the limit must be above 0"),
                          ValueError);
   }
+}
+
+TEST_CASE("every element is brought within the limit, those inside stay to the last bit") {
+  const Tensor p = with_grad<float>({0.3f, -0.7f, 5, -6, 0.5f, -0.5f}),
+               q = with_grad<double>({1e200}), none = require_grad(ones({3})),
+               empty = with_grad<float>({});
+  clip_grad_value({{"p", p}, {"none", none}, {"q", q}, {"empty", empty}}, 0.5);
+  CHECK(p.grad().to_vector<float>() == std::vector<float>{0.3f, -0.5f, 0.5f, -0.5f, 0.5f, -0.5f});
+  CHECK(q.grad().item<double>() == 0.5);
+  CHECK_FALSE(none.has_grad());
+}
+
+TEST_CASE("clipping by value refuses what is not finite, and changes nothing then") {
+  const Tensor good = with_grad<float>({3});
+  for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    const Tensor worse = with_grad<double>({1, bad});
+    CHECK_THROWS_WITH_AS(clip_grad_value({{"good", good}, {"net.worse", worse}}, 1),
+                         Contains("[clip_grad_value] the gradient of 'net.worse' is not finite"),
+                         ValueError);
+  }
+  CHECK(good.grad().item<float>() == 3);
+  for (const double limit : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
+    CHECK_THROWS_WITH_AS(clip_grad_value({}, limit), Contains("the limit must be a number above 0"),
+                         ValueError);
+  }
+}
+
+TEST_CASE("a tensor is finite if all its elements are") {
+  CHECK(all_finite(from_vector<float>({3e38f, -3e38f}, {2})));
+  CHECK(all_finite(from_vector<double>({1e300, -1e300}, {2})));
+  CHECK(all_finite(zeros({0})));
+  for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    CHECK_FALSE(all_finite(from_vector<double>({1e300, bad, 0}, {3})));
+    CHECK_FALSE(all_finite(from_vector<float>({1, static_cast<float>(bad), 0}, {3})));
+  }
+  CHECK_THROWS_AS(all_finite(ones({2}, {.device = Device::meta()})), DeviceError);
 }
 
 }  // namespace
