@@ -40,6 +40,7 @@
 #include "optim/grad_scaler.h"
 #include "optim/lamb.h"
 #include "optim/lars.h"
+#include "optim/lbfgs.h"
 #include "optim/lion.h"
 #include "optim/muon.h"
 #include "optim/plateau.h"

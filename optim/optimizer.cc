@@ -5,6 +5,7 @@
 #include "autograd/node.h"
 #include "core/raise.h"
 #include "core/state.h"
+#include "optim/check.h"
 
 namespace capstan::optim {
 namespace {
@@ -15,29 +16,7 @@ constexpr int64_t kElementsTogether = 1 << 20;
 }  // namespace
 
 Optimizer::Optimizer(NamedTensors parameters) : parameters_(std::move(parameters)) {
-  std::map<std::string, const Tensor*> names;
-  std::map<const TensorBody*, std::string> bodies;
-  for (const auto& [name, parameter] : parameters_) {
-    if (!names.emplace(name, &parameter).second) {
-      raise<ValueError>("[optimizer] two parameters are named '{}'", name);
-    }
-    const auto [earlier, is_new] = bodies.emplace(&parameter.body(), name);
-    if (!is_new) {
-      raise<ValueError>("[optimizer] '{}' and '{}' are one parameter: name it once",
-                        earlier->second, name);
-    }
-    if (!is_floating(parameter.dtype())) {
-      raise<DtypeError>("[optimizer] parameter '{}' must be float32 or float64, got {}", name,
-                        parameter.dtype());
-    }
-    if (parameter.requires_grad() && !static_cast<Node&>(*parameter.body().node).is_leaf()) {
-      raise<GradientError>("[optimizer] '{}' is the result of an operation, not a parameter", name);
-    }
-    if (!parameter.is_contiguous()) {
-      raise<ValueError>("[optimizer] parameter '{}' of {} must be contiguous", name,
-                        parameter.shape());
-    }
-  }
+  check_parameters(parameters_);
   kept_.resize(parameters_.size());
 }
 
@@ -56,14 +35,7 @@ void Optimizer::step(double rate) {
   if (!(rate >= 0) || std::isinf(rate)) {
     raise<ValueError>("[optimizer.step] the rate must be a number >= 0, got {}", rate);
   }
-  for (const auto& [name, parameter] : parameters_) {
-    if (parameter.has_grad() && accumulator(parameter).unreduced) {
-      raise<GradientError>(
-          "[optimizer.step] the gradient of '{}' is this rank's share only: its backward passes "
-          "did not reduce; end the window with a reducing one",
-          name);
-    }
-  }
+  check_reduced(parameters_);
   NoGrad guard;
   std::vector<Update> updates;
   int64_t elements = 0;

@@ -46,8 +46,7 @@ class Optimizer {
     std::span<const Tensor> kept;
   };
 
-  /// Throws ValueError for a name or a parameter that comes twice and for one that is not
-  /// contiguous, DtypeError for integers, GradientError for a result of an operation.
+  /// Throws as check_parameters() does.
   explicit Optimizer(NamedTensors parameters);
 
   /// Takes up what is to be kept for parameter number `index`, by the quantity's name; once for

@@ -30,8 +30,26 @@ OPTIMIZERS = {
 }
 
 
+def lbfgs(start, weights):
+    """Parameters after each of 20 calls on sum(weights (p - 1)^2) + 0.1 sum(p^2)^2, of two iterations each."""
+    parameter = start.clone().requires_grad_()
+    optimizer, path = torch.optim.LBFGS([parameter], lr=0.5, max_iter=2, max_eval=9, history_size=3), []
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (weights * (parameter - 1).square()).sum() + 0.1 * parameter.square().sum().square()
+        loss.backward()
+        return loss
+
+    for _ in range(20):
+        optimizer.step(closure)
+        path.append(parameter.detach().clone())
+    return torch.stack(path)
+
+
 def optimizers():
-    """Parameters after each of 20 steps, float64: "<name>/steps" [20, 5] from "start" [5] and "grads" [20, 5]."""
+    """Parameters after each of 20 steps, float64: "<name>/steps" [20, 5] from "start" [5] and "grads" [20, 5]; for L-BFGS
+    from "start" and "lbfgs/weights" [5]."""
     torch.manual_seed(8)
     start, grads, steps = random(5), random(20, 5), {}
     for name, (kind, options) in OPTIMIZERS.items():
@@ -42,6 +60,8 @@ def optimizers():
             optimizer.step()
             path.append(parameter.detach().clone())
         steps[f"{name}/steps"] = torch.stack(path)
+    weights = random(5, low=0.1, high=3)
+    steps.update({"lbfgs/weights": weights, "lbfgs/steps": lbfgs(start, weights)})
     save("optimizers", {"start": start, "grads": grads, **steps})
 
 
