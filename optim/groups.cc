@@ -12,6 +12,14 @@ Selector under(std::string path) {
   };
 }
 
+NamedTensors filter(const NamedTensors& parameters, const Selector& takes) {
+  NamedTensors taken;
+  for (const auto& [name, parameter] : parameters) {
+    if (takes(name, parameter)) taken.emplace_back(name, parameter);
+  }
+  return taken;
+}
+
 std::vector<int> assign_groups(const NamedTensors& parameters,
                                const std::vector<Selector>& selectors) {
   std::vector<int> assigned(parameters.size(), -1);

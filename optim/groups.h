@@ -24,6 +24,9 @@ bool biases_and_norms(const std::string& name, const Tensor& parameter);
 /// Takes the parameter or all parameters of the module at `path`: "head" takes "head.weight".
 Selector under(std::string path);
 
+/// Those parameters that `takes` takes, for two optimizers side by side.
+NamedTensors filter(const NamedTensors& parameters, const Selector& takes);
+
 /// For Group::change. Weight decay is commonly left out for biases_and_norms.
 inline constexpr auto no_weight_decay = [](auto& options) { options.weight_decay = 0; };
 

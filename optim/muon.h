@@ -9,6 +9,12 @@
 //   p = p - rate * (sqrt(max(1, n / m)) * x + weight_decay * p)
 // It is for the weights of hidden layers: embeddings, the last layer, biases and norms go to an
 // AdamW beside it.
+//
+//   const auto hidden = [](const std::string& name, const Tensor& p) {
+//     return p.rank() >= 2 && !name.starts_with("head.");
+//   };
+//   Muon muon(filter(model.parameters(), hidden));
+//   AdamW adamw(filter(model.parameters(), std::not_fn(hidden)));
 #pragma once
 
 #include "optim/groups.h"

@@ -61,6 +61,17 @@ TEST_CASE("the first group that takes a parameter has it") {
   CHECK(model.bias.to_vector<double>()[0] == Approx(0.9));
 }
 
+TEST_CASE("two optimizers share the parameters of a model") {
+  const Model model;
+  const NamedTensors heads = filter(model.parameters(), under("head")),
+                     rest = filter(model.parameters(), std::not_fn(under("head")));
+  CHECK(heads.size() == 1);
+  CHECK(heads[0].first == "head.weight");
+  CHECK(heads[0].second.same(model.head));
+  CHECK(rest.size() == 3);
+  CHECK(filter({}, biases_and_norms).empty());
+}
+
 TEST_CASE("what is kept follows the options of the group, and the state goes by names alone") {
   const Model model;
   Sgd sgd(model.parameters(), {.momentum = 0.9},
