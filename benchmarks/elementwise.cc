@@ -112,7 +112,7 @@ int main(int argc, char** argv) {
       AdamRule{
           .rate = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .bias1 = 0.1, .bias2 = 1e-3},
       out, table, kept};
-  report("sgd", kSize, [&] { apply({&plain, 1}); });
-  report("sgd with momentum", kSize, [&] { apply({&momentum, 1}); });
-  report("adam", kSize, [&] { apply({&adam, 1}); });
+  report("sgd", kSize, [&] { apply_update(plain); });
+  report("sgd with momentum", kSize, [&] { apply_update(momentum); });
+  report("adam", kSize, [&] { apply_update(adam); });
 }

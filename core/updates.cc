@@ -6,7 +6,7 @@
 
 namespace capstan {
 
-void apply(std::span<const Update> updates) {
+void apply_updates(std::span<const Update> updates) {
   while (!updates.empty()) {
     const Device device = updates.front().parameter.device();
     const auto other = std::find_if(updates.begin(), updates.end(), [&](const Update& update) {

@@ -149,6 +149,7 @@ struct Update {
 
 /// Applies all of them, in one parallel loop a device: many small parameters cost no more than one
 /// large one. No tensor may be changed by two of them.
-void apply(std::span<const Update> updates);
+void apply_updates(std::span<const Update> updates);
+inline void apply_update(const Update& update) { apply_updates({&update, 1}); }
 
 }  // namespace capstan

@@ -5,7 +5,7 @@
 
 #include "autograd/elementwise.h"
 #include "autograd/reduce.h"
-#include "core/backend.h"
+#include "optim/measures.h"
 
 namespace capstan::optim {
 namespace {
@@ -27,7 +27,7 @@ NamedTensors keep(const AdafactorOptions&, const Tensor& parameter) {
 }
 
 double root_mean_square(const Tensor& x) {
-  return std::sqrt(backend(x).sum_of_squares(x) / static_cast<double>(x.numel()));
+  return two_norm(x) / std::sqrt(static_cast<double>(x.numel()));
 }
 
 }  // namespace
@@ -42,8 +42,7 @@ Update Adafactor::update(const AdafactorOptions& o, const Turn& turn) {
   // average = beta average + (1 - beta) now
   const double share = std::pow(static_cast<double>(step), -o.decay);
   const auto move = [&](const Tensor& average, const Tensor& now) {
-    const Update towards{AverageRule{share}, average, now};
-    apply({&towards, 1});
+    apply_update({AverageRule{share}, average, now});
     return average;
   };
   const Tensor squares = square(g) + o.floor;

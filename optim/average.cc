@@ -63,7 +63,7 @@ void AveragedWeights::update(int64_t step) {
   for (size_t i = 0; i < weights_.size(); ++i) {
     updates.push_back({AverageRule{share}, averages_[i].second, weights_[i].second});
   }
-  apply(updates);
+  apply_updates(updates);
 }
 
 void AveragedWeights::load_state(const std::map<std::string, Tensor>& state) {

@@ -2,10 +2,10 @@
 
 #include <cmath>
 
-#include "autograd/reduce.h"
 #include "core/backend.h"
 #include "core/raise.h"
 #include "optim/check.h"
+#include "optim/measures.h"
 
 namespace capstan::optim {
 
@@ -54,12 +54,6 @@ void clip_grad_value(const NamedTensors& parameters, double limit) {
     kernels.binary(Binary::minimum, grad, bound(limit), grad);
     kernels.binary(Binary::maximum, grad, bound(-limit), grad);
   }
-}
-
-bool all_finite(const Tensor& tensor) {
-  if (std::isfinite(backend(tensor).sum_of_squares(tensor))) return true;
-  // Squares of float64 may overflow where the elements do not. NaN goes through both.
-  return std::isfinite(max(tensor).item<double>()) && std::isfinite(min(tensor).item<double>());
 }
 
 }  // namespace capstan::optim

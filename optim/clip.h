@@ -19,8 +19,4 @@ double clip_grad_norm(const NamedTensors& parameters, double limit);
 /// changed, for a gradient that is not finite, naming its parameter.
 void clip_grad_value(const NamedTensors& parameters, double limit);
 
-/// True if no element of a contiguous floating point tensor is NaN or infinite. Throws DeviceError
-/// on meta.
-bool all_finite(const Tensor& tensor);
-
 }  // namespace capstan::optim

@@ -6,7 +6,7 @@
 #include "core/raise.h"
 #include "core/state.h"
 #include "optim/check.h"
-#include "optim/clip.h"
+#include "optim/measures.h"
 
 namespace capstan::optim {
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "core/backend.h"
+#include "optim/measures.h"
 
 namespace capstan::optim {
 namespace {
@@ -33,14 +33,12 @@ Update Lamb::update(const LambOptions& o, const Turn& turn) {
                       .weight_decay = o.weight_decay,
                       .bias1 = 1 - std::pow(o.beta1, step),
                       .bias2 = 1 - std::pow(o.beta2, step)};
-  const Update to_direction{rule, turn.parameter, turn.grad, kept};
-  apply({&to_direction, 1});
+  apply_update({rule, turn.parameter, turn.grad, kept});
 
   double trust = 1;
   if (o.adapt) {
-    Backend& kernels = backend(turn.parameter);
-    const double size = std::sqrt(kernels.sum_of_squares(turn.parameter));
-    const double length = std::sqrt(kernels.sum_of_squares(direction));
+    const double size = two_norm(turn.parameter);
+    const double length = two_norm(direction);
     if (size > 0 && length > 0) trust = size / length;
   }
   return {SgdRule{.rate = turn.rate * trust}, turn.parameter, direction};

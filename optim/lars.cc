@@ -1,8 +1,6 @@
 #include "optim/lars.h"
 
-#include <cmath>
-
-#include "core/backend.h"
+#include "optim/measures.h"
 
 namespace capstan::optim {
 namespace {
@@ -25,9 +23,8 @@ Lars::Lars(NamedTensors parameters, LarsOptions options, Groups<LarsOptions> gro
 Update Lars::update(const LarsOptions& o, const Turn& turn) {
   double trust = 1;
   if (o.adapt) {
-    Backend& kernels = backend(turn.parameter);
-    const double size = std::sqrt(kernels.sum_of_squares(turn.parameter));
-    const double slope = std::sqrt(kernels.sum_of_squares(turn.grad));
+    const double size = two_norm(turn.parameter);
+    const double slope = two_norm(turn.grad);
     if (size > 0 && slope > 0) trust = o.coefficient * size / (slope + o.weight_decay * size);
   }
   const SgdRule rule{.rate = 1,

@@ -12,7 +12,7 @@
 #include "core/state.h"
 #include "core/updates.h"
 #include "optim/check.h"
-#include "optim/clip.h"
+#include "optim/measures.h"
 
 namespace capstan::optim {
 namespace {
@@ -37,7 +37,7 @@ double largest(const Vector& a) {
 void add(const Vector& a, double factor, const Vector& b) {
   std::vector<Update> updates;
   for (size_t i = 0; i < a.size(); ++i) updates.push_back({SgdRule{.rate = -factor}, a[i], b[i]});
-  apply(updates);
+  apply_updates(updates);
 }
 
 void assign(const Vector& to, const Vector& from) {

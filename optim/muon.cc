@@ -6,8 +6,8 @@
 #include "autograd/elementwise.h"
 #include "autograd/matmul.h"
 #include "autograd/views.h"
-#include "core/backend.h"
 #include "core/raise.h"
+#include "optim/measures.h"
 
 namespace capstan::optim {
 namespace {
@@ -24,7 +24,7 @@ NamedTensors keep(const MuonOptions&, const Tensor& parameter) {
 /// Brings the singular values of a matrix [n, m] near 1. Wide matrices are cheaper: s is [n, n].
 Tensor orthogonal(const Tensor& matrix) {
   if (matrix.size(0) > matrix.size(1)) return transpose(orthogonal(transpose(matrix, 0, 1)), 0, 1);
-  const double norm = std::sqrt(backend(matrix).sum_of_squares(contiguous(matrix)));
+  const double norm = two_norm(contiguous(matrix));
   Tensor x = matrix / (norm + 1e-7);
   for (int i = 0; i < 5; ++i) {
     const Tensor s = matmul(x, transpose(x, 0, 1));
@@ -52,9 +52,8 @@ Update Muon::update(const MuonOptions& o, const Turn& turn) {
   if (p.numel() == 0) return {SgdRule{.rate = rate}, p, g};
   // What Sgd would add to zeros at a rate of -1.
   const Tensor direction = zeros(p.shape(), {p.dtype(), p.device()});
-  const Update momentum{SgdRule{.rate = -1, .momentum = o.momentum, .nesterov = o.nesterov},
-                        direction, g, kept};
-  apply({&momentum, 1});
+  apply_update(
+      {SgdRule{.rate = -1, .momentum = o.momentum, .nesterov = o.nesterov}, direction, g, kept});
 
   const Tensor x = orthogonal(flatten(direction, 1));
   const double scale = std::sqrt(std::max(1.0, double(x.size(0)) / double(x.size(1))));

@@ -46,12 +46,12 @@ void Optimizer::step(double rate) {
     updates.push_back(update(i, {rate, step, parameter, parameter.grad(), kept_[i].tensors}));
     elements += parameter.numel();
     if (elements >= kElementsTogether) {
-      apply(updates);
+      apply_updates(updates);
       updates.clear();
       elements = 0;
     }
   }
-  apply(updates);
+  apply_updates(updates);
 }
 
 void Optimizer::zero_grad() {

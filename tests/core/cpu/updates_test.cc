@@ -163,8 +163,7 @@ TEST_CASE("three steps of every rule match float64") {
       for (uint32_t step = 0; step < 3; ++step) {
         copy_elements(some_values(kShape, dtype, 20 + step), target.grad);
         const auto g = target.grad.to_vector<double>();
-        const Update update = target.update(rule_case.rule);
-        apply({&update, 1});
+        apply_update(target.update(rule_case.rule));
         for (size_t i = 0; i < count; ++i) rule_case.reference(p[i], g[i], k[i].data());
       }
       CHECK(error_of(target.parameter, p) < 20 * tolerance(dtype));
@@ -176,8 +175,7 @@ TEST_CASE("three steps of every rule match float64") {
       }
       check_threads([&] {
         const Target again(rule_case, kShape, dtype, 1);
-        const Update update = again.update(rule_case.rule);
-        apply({&update, 1});
+        apply_update(again.update(rule_case.rule));
         return again.parameter;
       });
     }
@@ -197,8 +195,7 @@ TEST_CASE("many parameters in one call get what each would get alone, to the las
   };
   const std::vector<Target> alone = targets();
   for (size_t i = 0; i < alone.size(); ++i) {
-    const Update update = alone[i].update(rules[i % rules.size()].rule);
-    apply({&update, 1});
+    apply_update(alone[i].update(rules[i % rules.size()].rule));
   }
   for (const int threads : {1, 2, 5}) {
     set_thread_count(threads);
@@ -207,7 +204,7 @@ TEST_CASE("many parameters in one call get what each would get alone, to the las
     for (size_t i = 0; i < together.size(); ++i) {
       updates.push_back(together[i].update(rules[i % rules.size()].rule));
     }
-    apply(updates);
+    apply_updates(updates);
     for (size_t i = 0; i < together.size(); ++i) {
       CAPTURE(i);
       CHECK(same_bits(together[i].parameter, alone[i].parameter));
@@ -224,8 +221,7 @@ TEST_CASE("an update counts as a change in place of what it changes") {
   const Tensor p = ones({3}), g = ones({3});
   const Tensor kept[] = {zeros({3})};
   const int64_t before[] = {p.version(), g.version(), kept[0].version()};
-  const Update update{SgdRule{.rate = 0.1, .momentum = 0.9}, p, g, kept};
-  apply({&update, 1});
+  apply_update({SgdRule{.rate = 0.1, .momentum = 0.9}, p, g, kept});
   CHECK(p.version() > before[0]);
   CHECK(g.version() == before[1]);
   CHECK(kept[0].version() > before[2]);
@@ -238,10 +234,10 @@ TEST_CASE("updates of several devices in one call, meta among them") {
   for (const Device device : devices) {
     updates.push_back({SgdRule{.rate = 0.5}, at(device), at(device)});
   }
-  apply(updates);
+  apply_updates(updates);
   CHECK(updates[0].parameter.to_vector<float>() == std::vector<float>{0.5f, 0.5f});
   CHECK(updates[3].parameter.to_vector<float>() == std::vector<float>{0.5f, 0.5f});
-  apply({});
+  apply_updates({});
 }
 
 TEST_CASE("NaN is not lost in any rule") {
@@ -249,8 +245,7 @@ TEST_CASE("NaN is not lost in any rule") {
     CAPTURE(rule_case.name);
     const Target target(rule_case, {3}, Dtype::float32, 1);
     fill_elements(target.grad, NAN);
-    const Update update = target.update(rule_case.rule);
-    apply({&update, 1});
+    apply_update(target.update(rule_case.rule));
     const Tensor& changed = rule_case.name == "lamb" ? target.kept[2] : target.parameter;
     for (const float x : changed.to_vector<float>()) CHECK(std::isnan(x));
   }
