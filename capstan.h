@@ -35,9 +35,22 @@
 #include "nn/sequential.h"
 #include "nn/state.h"
 
-// Floor 4, optim: optimizers, schedules, clipping.
+// Floor 4, optim: optimizers, schedules, clipping, averages, loss scaling.
+#include "optim/adadelta.h"
+#include "optim/adafactor.h"
+#include "optim/adagrad.h"
+#include "optim/adam.h"
 #include "optim/adamw.h"
+#include "optim/average.h"
 #include "optim/clip.h"
+#include "optim/grad_scaler.h"
+#include "optim/lamb.h"
+#include "optim/lars.h"
+#include "optim/lbfgs.h"
+#include "optim/lion.h"
+#include "optim/muon.h"
+#include "optim/plateau.h"
+#include "optim/rmsprop.h"
 #include "optim/schedule.h"
 #include "optim/sgd.h"
 

@@ -11,6 +11,7 @@
 #include "core/backend.h"
 #include "core/random.h"
 #include "core/threads.h"
+#include "core/updates.h"
 
 using namespace capstan;
 
@@ -104,7 +105,14 @@ int main(int argc, char** argv) {
   report("uniform", kSize, [&] { cpu.uniform(1, 0, 0, 1, out); });
   report("normal", kSize, [&] { cpu.normal(1, 0, 0, 1, out); });
   report("dropout", kSize, [&] { cpu.dropout(1, 0, 0.5, table, out); });
-  const Tensor m = zeros(out.shape()), v = zeros(out.shape());
-  report("sgd with momentum", kSize, [&] { cpu.sgd({0.1, 0.9, 1e-4, false}, out, table, &m); });
-  report("adam", kSize, [&] { cpu.adam({1e-3, 0.9, 0.999, 1e-8, 0.01, 1}, out, table, m, v); });
+  const Tensor kept[] = {zeros(out.shape()), zeros(out.shape())};
+  const Update plain{SgdRule{.rate = 1e-3}, out, table};
+  const Update momentum{SgdRule{.rate = 1e-3, .momentum = 0.9}, out, table, kept};
+  const Update adam{
+      AdamRule{
+          .rate = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .epsilon = 1e-8, .bias1 = 0.1, .bias2 = 1e-3},
+      out, table, kept};
+  report("sgd", kSize, [&] { apply_update(plain); });
+  report("sgd with momentum", kSize, [&] { apply_update(momentum); });
+  report("adam", kSize, [&] { apply_update(adam); });
 }

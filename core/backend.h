@@ -91,15 +91,7 @@ struct Window2d {
   }
 };
 
-/// The constants of one optimizer step; formulas in optim/sgd.h and optim/adamw.h.
-struct SgdStep {
-  double rate, momentum, weight_decay;
-  bool nesterov;
-};
-struct AdamStep {
-  double rate, beta1, beta2, epsilon, weight_decay;  // decoupled weight decay (AdamW)
-  int64_t step;                                      // 1 for the first
-};
+struct Update;  // core/updates.h
 
 class Backend {
  public:
@@ -201,11 +193,8 @@ class Backend {
   virtual void dropout(uint64_t seed, uint64_t offset, double p, const Tensor& in,
                        const Tensor& out) = 0;
 
-  // Optimizer steps, in place; all tensors dense and of one shape and floating dtype.
-  virtual void sgd(const SgdStep& step, const Tensor& parameter, const Tensor& grad,
-                   const Tensor* momentum) = 0;
-  virtual void adam(const AdamStep& step, const Tensor& parameter, const Tensor& grad,
-                    const Tensor& first_moment, const Tensor& second_moment) = 0;
+  /// Applies each update's rule to each element, in place (optimizer steps).
+  virtual void update(std::span<const Update> updates) = 0;
 };
 
 /// The backend of a device. Throws DeviceError for a device that was not built in.

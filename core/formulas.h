@@ -10,12 +10,7 @@
 #include <utility>
 
 #include "core/backend.h"
-
-#ifdef __CUDACC__
-#define CAPSTAN_HD __host__ __device__
-#else
-#define CAPSTAN_HD
-#endif
+#include "core/host_device.h"
 
 namespace capstan::formulas {
 

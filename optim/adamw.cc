@@ -2,34 +2,35 @@
 
 #include <cmath>
 
-#include "core/backend.h"
-#include "core/raise.h"
-
 namespace capstan::optim {
+namespace {
 
-AdamW::AdamW(NamedTensors parameters, AdamWOptions options)
-    : Optimizer(std::move(parameters), {"first_moment", "second_moment"}), options_(options) {
-  for (double beta : {options.beta1, options.beta2}) {
-    if (!(beta >= 0 && beta < 1))
-      raise<ValueError>("[adamw] betas must be in [0, 1), got {}", beta);
-  }
-  if (!(options.epsilon > 0 && std::isfinite(options.epsilon))) {
-    raise<ValueError>("[adamw] epsilon must be a number above 0, got {}", options.epsilon);
-  }
-  if (!(options.weight_decay >= 0 && std::isfinite(options.weight_decay))) {
-    raise<ValueError>("[adamw] weight decay must be a number >= 0, got {}", options.weight_decay);
-  }
+void check(const AdamWOptions& o) {
+  check_fraction("adamw", "beta1", o.beta1);
+  check_fraction("adamw", "beta2", o.beta2);
+  check_positive("adamw", "epsilon", o.epsilon);
+  check_not_negative("adamw", "weight_decay", o.weight_decay);
 }
 
-void AdamW::update(double rate, int64_t step, const Tensor& parameter, const Tensor& grad,
-                   const std::vector<Tensor>& kept) {
-  backend(parameter).adam({.rate = rate,
-                           .beta1 = options_.beta1,
-                           .beta2 = options_.beta2,
-                           .epsilon = options_.epsilon,
-                           .weight_decay = options_.weight_decay,
-                           .step = step},
-                          parameter, grad, kept[0], kept[1]);
+NamedTensors keep(const AdamWOptions&, const Tensor& parameter) {
+  return zeros_beside(parameter, {"first_moment", "second_moment"});
+}
+
+}  // namespace
+
+AdamW::AdamW(NamedTensors parameters, AdamWOptions options, Groups<AdamWOptions> groups)
+    : OptimizerOf(std::move(parameters), options, groups, check, keep) {}
+
+Update AdamW::update(const AdamWOptions& o, const Turn& turn) {
+  const double step = static_cast<double>(turn.step);
+  const AdamRule rule{.rate = turn.rate,
+                      .beta1 = o.beta1,
+                      .beta2 = o.beta2,
+                      .epsilon = o.epsilon,
+                      .bias1 = 1 - std::pow(o.beta1, step),
+                      .bias2 = 1 - std::pow(o.beta2, step),
+                      .decay = o.weight_decay};
+  return {rule, turn.parameter, turn.grad, turn.kept};
 }
 
 }  // namespace capstan::optim

@@ -2,12 +2,12 @@
 // regularization", ICLR 2019, algorithm 2; Kingma and Ba, "Adam", ICLR 2015).
 //
 // With gradient g at the parameter's step t:
-//   p = p - rate * decay * p
+//   p = p - rate * weight_decay * p
 //   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g^2
 //   p = p - rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon)
 #pragma once
 
-#include "optim/optimizer.h"
+#include "optim/groups.h"
 
 namespace capstan::optim {
 
@@ -18,16 +18,14 @@ struct AdamWOptions {
   double weight_decay = 1e-2;
 };
 
-class AdamW final : public Optimizer {
+class AdamW final : public OptimizerOf<AdamWOptions> {
  public:
   /// Throws ValueError for betas outside [0, 1), a negative decay, or epsilon not above 0.
-  explicit AdamW(NamedTensors parameters, AdamWOptions options = {});
+  explicit AdamW(NamedTensors parameters, AdamWOptions options = {},
+                 Groups<AdamWOptions> groups = {});
 
  private:
-  void update(double rate, int64_t step, const Tensor& parameter, const Tensor& grad,
-              const std::vector<Tensor>& kept) override;
-
-  AdamWOptions options_;
+  Update update(const AdamWOptions& options, const Turn& turn) override;
 };
 
 }  // namespace capstan::optim

@@ -4,6 +4,8 @@
 
 #include "core/backend.h"
 #include "core/raise.h"
+#include "optim/check.h"
+#include "optim/measures.h"
 
 namespace capstan::optim {
 
@@ -20,8 +22,7 @@ double clip_grad_norm(const NamedTensors& parameters, double limit) {
   const double norm = grad_norm(parameters);
   if (!std::isfinite(norm)) {
     for (const auto& [name, parameter] : parameters) {
-      if (parameter.has_grad() &&
-          !std::isfinite(backend(parameter).sum_of_squares(parameter.grad()))) {
+      if (parameter.has_grad() && !all_finite(parameter.grad())) {
         raise<ValueError>("[clip_grad_norm] the gradient of '{}' is not finite", name);
       }
     }
@@ -33,6 +34,26 @@ double clip_grad_norm(const NamedTensors& parameters, double limit) {
     if (parameter.has_grad()) scale_elements(parameter.grad(), scale);
   }
   return norm;
+}
+
+void clip_grad_value(const NamedTensors& parameters, double limit) {
+  check_positive("clip_grad_value", "the limit", limit);
+  for (const auto& [name, parameter] : parameters) {
+    if (parameter.has_grad() && !all_finite(parameter.grad())) {
+      raise<ValueError>("[clip_grad_value] the gradient of '{}' is not finite", name);
+    }
+  }
+  for (const auto& [_, parameter] : parameters) {
+    if (!parameter.has_grad()) continue;
+    const Tensor& grad = parameter.grad();
+    Backend& kernels = backend(grad);
+    const auto bound = [&](double value) {
+      const Tensor one = full({}, value, {grad.dtype(), grad.device()});
+      return view_of(one, one.layout().expanded(grad.shape()));
+    };
+    kernels.binary(Binary::minimum, grad, bound(limit), grad);
+    kernels.binary(Binary::maximum, grad, bound(-limit), grad);
+  }
 }
 
 }  // namespace capstan::optim

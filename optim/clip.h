@@ -1,5 +1,5 @@
-// Defines gradient clipping by the global norm (Pascanu et al., "On the difficulty of training
-// recurrent neural networks", ICML 2013, algorithm 1).
+// Defines gradient clipping: by the global norm (Pascanu et al., "On the difficulty of training
+// recurrent neural networks", ICML 2013, algorithm 1), and of each element by itself.
 #pragma once
 
 #include "core/tensor.h"
@@ -13,5 +13,10 @@ double grad_norm(const NamedTensors& parameters);
 /// ValueError unless limit > 0, and for a norm that is not finite, naming the parameter that made
 /// it so.
 double clip_grad_norm(const NamedTensors& parameters, double limit);
+
+/// Brings every element of every gradient into [-limit, limit]. The direction changes; the norm is
+/// mostly the better choice. Throws ValueError unless limit > 0 and finite, and, before anything is
+/// changed, for a gradient that is not finite, naming its parameter.
+void clip_grad_value(const NamedTensors& parameters, double limit);
 
 }  // namespace capstan::optim

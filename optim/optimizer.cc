@@ -1,63 +1,57 @@
 #include "optim/optimizer.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "autograd/node.h"
 #include "core/raise.h"
+#include "core/state.h"
+#include "optim/check.h"
 
 namespace capstan::optim {
+namespace {
 
-Optimizer::Optimizer(NamedTensors parameters, std::vector<std::string> quantities)
-    : parameters_(std::move(parameters)),
-      quantities_(std::move(quantities)),
-      kept_(parameters_.size()) {
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const auto& [name, parameter] = parameters_[i];
-    for (size_t j = 0; j < i; ++j) {
-      const auto& [earlier, other] = parameters_[j];
-      if (earlier == name) raise<ValueError>("[optimizer] two parameters are named '{}'", name);
-      if (other.same(parameter)) {
-        raise<ValueError>("[optimizer] '{}' and '{}' are one parameter: name it once", earlier,
-                          name);
-      }
-    }
-    if (!is_floating(parameter.dtype())) {
-      raise<DtypeError>("[optimizer] parameter '{}' must be float32 or float64, got {}", name,
-                        parameter.dtype());
-    }
-    if (parameter.requires_grad() && !static_cast<Node&>(*parameter.body().node).is_leaf()) {
-      raise<GradientError>("[optimizer] '{}' is the result of an operation, not a parameter", name);
-    }
-    if (!parameter.is_contiguous()) {
-      raise<ValueError>("[optimizer] parameter '{}' of {} must be contiguous", name,
-                        parameter.shape());
-    }
-    for (size_t q = 0; q < quantities_.size(); ++q) {
-      kept_[i].tensors.push_back(zeros(parameter.shape(), {parameter.dtype(), parameter.device()}));
-    }
+// Enough work for one parallel loop. More would keep the temporary tensors of more parameters.
+constexpr int64_t kElementsTogether = 1 << 20;
+
+}  // namespace
+
+Optimizer::Optimizer(NamedTensors parameters) : parameters_(std::move(parameters)) {
+  check_parameters(parameters_);
+  kept_.resize(parameters_.size());
+}
+
+void Optimizer::add_state(size_t index, const NamedTensors& quantities) {
+  const std::string prefix = parameters_[index].first + ".";
+  Kept& kept = kept_[index];
+  for (const auto& [name, tensor] : quantities) {
+    kept.tensors.push_back(tensor);
+    if (tensor.defined()) state_.emplace_back(prefix + name, tensor);
   }
+  kept.steps = zeros({}, {.dtype = Dtype::int64});
+  state_.emplace_back(prefix + "steps", kept.steps);
 }
 
 void Optimizer::step(double rate) {
   if (!(rate >= 0) || std::isinf(rate)) {
     raise<ValueError>("[optimizer.step] the rate must be a number >= 0, got {}", rate);
   }
-  for (const auto& [name, parameter] : parameters_) {
-    if (parameter.requires_grad() && accumulator(parameter).unreduced) {
-      raise<GradientError>(
-          "[optimizer.step] the gradient of '{}' is this rank's share only: its backward passes "
-          "did not "
-          "reduce; end the window with a reducing one",
-          name);
-    }
-  }
+  check_reduced(parameters_);
   NoGrad guard;
+  std::vector<Update> updates;
+  int64_t elements = 0;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& parameter = parameters_[i].second;
     if (!parameter.has_grad()) continue;
-    update(rate, ++kept_[i].steps, parameter, parameter.grad(), kept_[i].tensors);
+    const int64_t step = ++*kept_[i].steps.mutable_data<int64_t>();
+    updates.push_back(update(i, {rate, step, parameter, parameter.grad(), kept_[i].tensors}));
+    elements += parameter.numel();
+    if (elements >= kElementsTogether) {
+      apply_updates(updates);
+      updates.clear();
+      elements = 0;
+    }
   }
+  apply_updates(updates);
 }
 
 void Optimizer::zero_grad() {
@@ -66,58 +60,15 @@ void Optimizer::zero_grad() {
   }
 }
 
-NamedTensors Optimizer::state() const {
-  NamedTensors state;
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const std::string& name = parameters_[i].first;
-    for (size_t q = 0; q < quantities_.size(); ++q) {
-      state.emplace_back(name + "." + quantities_[q], kept_[i].tensors[q]);
-    }
-    state.emplace_back(name + ".steps", from_vector<int64_t>({kept_[i].steps}, {}));
-  }
-  return state;
-}
-
 void Optimizer::load_state(const std::map<std::string, Tensor>& state) {
-  const NamedTensors own = this->state();
-  for (const auto& [name, tensor] : own) {
-    const auto found = state.find(name);
-    if (found == state.end()) {
-      raise<ValueError>("[load_state] the state is of another optimizer or model: '{}' is missing",
-                        name);
-    }
-    if (found->second.shape() != tensor.shape()) {
-      raise<ShapeError>("[load_state] {} is {} here and {} in the state", name, tensor.shape(),
-                        found->second.shape());
-    }
-    if (found->second.dtype() != tensor.dtype()) {
-      raise<DtypeError>("[load_state] {} is {} here and {} in the state", name, tensor.dtype(),
-                        found->second.dtype());
-    }
-    if (found->second.device().kind == Device::Kind::meta) {
-      raise<DeviceError>("[load_state] {} has no elements: it is on meta in the state", name);
-    }
-    if (tensor.dtype() == Dtype::int64 && found->second.item<int64_t>() < 0) {
-      raise<ValueError>("[load_state] {} must be at least 0, got {}", name,
-                        found->second.item<int64_t>());
+  check_state("load_state", "optimizer", state_, state);
+  for (const auto& [name, _] : parameters_) {
+    const int64_t steps = state.at(name + ".steps").item<int64_t>();
+    if (steps < 0) {
+      raise<ValueError>("[load_state] {}.steps must be at least 0, got {}", name, steps);
     }
   }
-  if (state.size() != own.size()) {
-    for (const auto& [name, _] : state) {
-      if (std::none_of(own.begin(), own.end(), [&](const auto& o) { return o.first == name; })) {
-        raise<ValueError>(
-            "[load_state] the state is of another optimizer or model: '{}' is not known here",
-            name);
-      }
-    }
-  }
-  for (size_t i = 0; i < parameters_.size(); ++i) {
-    const std::string& name = parameters_[i].first;
-    for (size_t q = 0; q < quantities_.size(); ++q) {
-      copy_elements(state.at(name + "." + quantities_[q]), kept_[i].tensors[q]);
-    }
-    kept_[i].steps = state.at(name + ".steps").item<int64_t>();
-  }
+  copy_state("load_state", "optimizer", state_, state);
 }
 
 }  // namespace capstan::optim

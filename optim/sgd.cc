@@ -1,34 +1,32 @@
 #include "optim/sgd.h"
 
-#include <cmath>
-
-#include "core/backend.h"
 #include "core/raise.h"
 
 namespace capstan::optim {
+namespace {
 
-Sgd::Sgd(NamedTensors parameters, SgdOptions options)
-    : Optimizer(std::move(parameters), options.momentum > 0 ? std::vector<std::string>{"momentum"}
-                                                            : std::vector<std::string>{}),
-      options_(options) {
-  if (!(options.momentum >= 0 && options.momentum < 1)) {
-    raise<ValueError>("[sgd] momentum must be in [0, 1), got {}", options.momentum);
-  }
-  if (!(options.weight_decay >= 0 && std::isfinite(options.weight_decay))) {
-    raise<ValueError>("[sgd] weight decay must be a number >= 0, got {}", options.weight_decay);
-  }
-  if (options.nesterov && options.momentum == 0) {
-    raise<ValueError>("[sgd] Nesterov needs a momentum above 0");
-  }
+void check(const SgdOptions& o) {
+  check_fraction("sgd", "momentum", o.momentum);
+  check_not_negative("sgd", "weight_decay", o.weight_decay);
+  if (o.nesterov && o.momentum == 0) raise<ValueError>("[sgd] Nesterov needs a momentum above 0");
 }
 
-void Sgd::update(double rate, int64_t, const Tensor& parameter, const Tensor& grad,
-                 const std::vector<Tensor>& kept) {
-  backend(parameter).sgd({.rate = rate,
-                          .momentum = options_.momentum,
-                          .weight_decay = options_.weight_decay,
-                          .nesterov = options_.nesterov},
-                         parameter, grad, kept.empty() ? nullptr : &kept[0]);
+NamedTensors keep(const SgdOptions& o, const Tensor& parameter) {
+  if (o.momentum == 0) return {};
+  return zeros_beside(parameter, {"momentum"});
+}
+
+}  // namespace
+
+Sgd::Sgd(NamedTensors parameters, SgdOptions options, Groups<SgdOptions> groups)
+    : OptimizerOf(std::move(parameters), options, groups, check, keep) {}
+
+Update Sgd::update(const SgdOptions& o, const Turn& turn) {
+  const SgdRule rule{.rate = turn.rate,
+                     .momentum = o.momentum,
+                     .weight_decay = o.weight_decay,
+                     .nesterov = o.nesterov};
+  return {rule, turn.parameter, turn.grad, turn.kept};
 }
 
 }  // namespace capstan::optim

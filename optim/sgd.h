@@ -1,11 +1,12 @@
 // Defines Sgd, stochastic gradient descent with momentum.
 //
 // With gradient g, weight decay d, momentum m (Sutskever et al., "On the importance of
-// initialization and momentum in deep learning", ICML 2013; in the form that PyTorch uses):
-//   g = g + d p;  v = m v + g;  p = p - rate * (nesterov ? g + m v : v)
+// initialization and momentum in deep learning", ICML 2013; in the form that PyTorch uses, with the
+// rate outside the buffer):
+//   g = g + d p;  b = m b + g;  p = p - rate * (nesterov ? g + m b : b)
 #pragma once
 
-#include "optim/optimizer.h"
+#include "optim/groups.h"
 
 namespace capstan::optim {
 
@@ -15,16 +16,13 @@ struct SgdOptions {
   bool nesterov = false;
 };
 
-class Sgd final : public Optimizer {
+class Sgd final : public OptimizerOf<SgdOptions> {
  public:
   /// Throws ValueError for a negative option, momentum >= 1, or Nesterov without momentum.
-  explicit Sgd(NamedTensors parameters, SgdOptions options = {});
+  explicit Sgd(NamedTensors parameters, SgdOptions options = {}, Groups<SgdOptions> groups = {});
 
  private:
-  void update(double rate, int64_t step, const Tensor& parameter, const Tensor& grad,
-              const std::vector<Tensor>& kept) override;
-
-  SgdOptions options_;
+  Update update(const SgdOptions& options, const Turn& turn) override;
 };
 
 }  // namespace capstan::optim

@@ -78,11 +78,8 @@ class CpuBackend final : public Backend {
   void dropout(uint64_t seed, uint64_t offset, double p, const Tensor& in,
                const Tensor& out) override;
 
-  // optimizers.cc
-  void sgd(const SgdStep& step, const Tensor& parameter, const Tensor& grad,
-           const Tensor* momentum) override;
-  void adam(const AdamStep& step, const Tensor& parameter, const Tensor& grad,
-            const Tensor& first_moment, const Tensor& second_moment) override;
+  // updates.cc
+  void update(std::span<const Update> updates) override;
 };
 
 Backend& cpu_backend();

@@ -59,8 +59,7 @@ class MetaBackend final : public Backend {
   void integers(uint64_t, uint64_t, int64_t, uint64_t, const Tensor&) override {}
   void dropout(uint64_t, uint64_t, double, const Tensor&, const Tensor&) override {}
 
-  void sgd(const SgdStep&, const Tensor&, const Tensor&, const Tensor*) override {}
-  void adam(const AdamStep&, const Tensor&, const Tensor&, const Tensor&, const Tensor&) override {}
+  void update(std::span<const Update>) override {}
 };
 
 }  // namespace

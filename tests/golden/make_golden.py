@@ -124,29 +124,6 @@ def random_drop():
     record.save()
 
 
-def optimizers():
-    """Parameters after each of 20 steps, float64: "<name>/steps" [20, 5] from "start" [5] and "grads" [20, 5]."""
-    torch.manual_seed(8)
-    start, grads, steps = random(5), random(20, 5), {}
-    makers = {
-        "sgd": lambda p: torch.optim.SGD(p, lr=0.05),
-        "sgd_decay": lambda p: torch.optim.SGD(p, lr=0.05, weight_decay=0.1),
-        "sgd_momentum": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9),
-        "sgd_nesterov": lambda p: torch.optim.SGD(p, lr=0.05, momentum=0.9, nesterov=True, weight_decay=0.1),
-        "adamw": lambda p: torch.optim.AdamW(p, lr=0.05),
-        "adamw_options": lambda p: torch.optim.AdamW(p, lr=0.01, betas=(0.8, 0.9), eps=1e-3, weight_decay=0.3),
-    }
-    for name, make in makers.items():
-        parameter = start.clone().requires_grad_()
-        optimizer, path = make([parameter]), []
-        for grad in grads:
-            parameter.grad = grad.clone()
-            optimizer.step()
-            path.append(parameter.detach().clone())
-        steps[f"{name}/steps"] = torch.stack(path)
-    save("optimizers", {"start": start, "grads": grads, **steps})
-
-
 def models():
     """A small LeNet and a small MLP: "<model>/weights/<name>", "images", "targets", "logits", "loss", "grads/<name>"."""
     torch.manual_seed(9)
@@ -177,7 +154,7 @@ def models():
 
 
 FAMILIES = (elementwise, functions, activations, reduce, statistics, views, rearrange, indexing, sorting, products,
-            einsums, linalg, losses, images, random_drop, optimizers, models)
+            einsums, linalg, losses, images, random_drop, models)
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-// Tests of clipping by the global norm.
+// Tests of clipping, by the global norm and of each element.
 #include "optim/clip.h"
 
 #include <doctest/doctest.h>
@@ -76,6 +76,31 @@ TEST_CASE("finite gradients whose norm float64 cannot hold are refused, too") {
 TEST_CASE("the limit must be above 0") {
   for (double limit : {0.0, -1.0, std::nan("")}) {
     CHECK_THROWS_WITH_AS(clip_grad_norm({}, limit), Contains("the limit must be above 0"),
+                         ValueError);
+  }
+}
+
+TEST_CASE("every element is brought within the limit, those inside stay to the last bit") {
+  const Tensor p = with_grad<float>({0.3f, -0.7f, 5, -6, 0.5f, -0.5f}),
+               q = with_grad<double>({1e200}), none = require_grad(ones({3})),
+               empty = with_grad<float>({});
+  clip_grad_value({{"p", p}, {"none", none}, {"q", q}, {"empty", empty}}, 0.5);
+  CHECK(p.grad().to_vector<float>() == std::vector<float>{0.3f, -0.5f, 0.5f, -0.5f, 0.5f, -0.5f});
+  CHECK(q.grad().item<double>() == 0.5);
+  CHECK_FALSE(none.has_grad());
+}
+
+TEST_CASE("clipping by value refuses what is not finite, and changes nothing then") {
+  const Tensor good = with_grad<float>({3});
+  for (const double bad : {std::nan(""), HUGE_VAL, -HUGE_VAL}) {
+    const Tensor worse = with_grad<double>({1, bad});
+    CHECK_THROWS_WITH_AS(clip_grad_value({{"good", good}, {"net.worse", worse}}, 1),
+                         Contains("[clip_grad_value] the gradient of 'net.worse' is not finite"),
+                         ValueError);
+  }
+  CHECK(good.grad().item<float>() == 3);
+  for (const double limit : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
+    CHECK_THROWS_WITH_AS(clip_grad_value({}, limit), Contains("the limit must be a number above 0"),
                          ValueError);
   }
 }
