@@ -24,6 +24,7 @@
 # this machine does not allow namespaces. Needs iproute2, and root or user namespaces. As mpirun takes ranks on a host
 # for those of another machine, so does Capstan.
 set -u
+PATH=$PATH:/usr/sbin:/sbin  # of ip and tc
 self=$(realpath "$0")
 
 usage() {
@@ -116,7 +117,7 @@ host=${1:-}
 shift
 case $command in
   run) [ $# -gt 0 ] || usage; run "$host" "$@" ;;
-  ssh) exec env -i HOME="$HOME" PATH="$PATH" NETLAB="$NETLAB" "$self" run "$host" sh -c "$*" ;;
+  ssh) exec env -i HOME="${HOME:-/}" PATH="$PATH" NETLAB="$NETLAB" "$self" run "$host" sh -c "$*" ;;
   ps) processes "$host" | xargs --no-run-if-empty ps --no-headers -o pid,args -p ;;
   slow)
     [ $# = 1 ] || usage
@@ -127,7 +128,7 @@ case $command in
   mend) on_switch ip link set "$host" master switch ;;
   kill)
     while found=$(processes "$host") && [ -n "$found" ]; do
-      # shellcheck disable=SC2086 # several numbers
-      kill -KILL $found 2>/dev/null
+      # shellcheck disable=SC2086 # several numbers, of which some may have ended meanwhile
+      kill -KILL $found 2>/dev/null || :
     done ;;
 esac
