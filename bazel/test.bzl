@@ -12,7 +12,7 @@ def capstan_test(name, srcs, deps = [], size = "small", **kwargs):
         **kwargs
     )
 
-def capstan_script_test(name, script, program, data = [], size = "small"):
+def capstan_script_test(name, script, program, data = [], size = "small", tags = []):
     """A script that starts a program in several ways and looks at what comes of it.
 
     It is called with two arguments: tools/mpirun.sh and the program.
@@ -24,7 +24,7 @@ def capstan_script_test(name, script, program, data = [], size = "small"):
         args = ["$(rootpath %s)" % mpirun, "$(rootpath %s)" % program],
         data = [mpirun, program] + data,
         size = size,
-        tags = ["cpu:2"],
+        tags = tags + ["cpu:2"],
     )
 
 def capstan_tests(deps = [], program = None, sizes = {}):
