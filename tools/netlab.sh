@@ -118,7 +118,7 @@ shift
 case $command in
   run) [ $# -gt 0 ] || usage; run "$host" "$@" ;;
   ssh) exec env -i HOME="${HOME:-/}" PATH="$PATH" NETLAB="$NETLAB" "$self" run "$host" sh -c "$*" ;;
-  ps) processes "$host" | xargs --no-run-if-empty ps --no-headers -o pid,args -p ;;
+  ps) for number in $(processes "$host"); do echo "$number $(tr '\0' ' ' <"/proc/$number/cmdline")"; done 2>/dev/null ;;
   slow)
     [ $# = 1 ] || usage
     shape=(root tbf rate "$1" burst 256kb latency 100ms)
