@@ -60,7 +60,8 @@ std::string Failure::decide() const {
   // For a call that did not finish: who is missing from it?
   for (size_t r = 0; r < heard_.size(); ++r) {
     if (!heard_[r]) {
-      text += fmt::format("; rank {} does not answer", r);
+      text +=
+          fmt::format("; rank {} on {} does not answer", r, transport_.host(static_cast<int>(r)));
     } else if (heard_[r]->sequence < cause->sequence) {
       text += fmt::format("; rank {} has only come to call {}", r, heard_[r]->sequence);
     }
@@ -76,7 +77,12 @@ bool Failure::leave(const std::string& message, std::chrono::milliseconds grace,
   notice.text = message.substr(0, kNoticeText);
   left_[notice.rank] = notice.text;
   transport_.notify(notice);
-  listen(grace, [&] { return all_present(left_); });
+  listen(grace, [&] {  // a rank that did not answer before will not come now
+    for (size_t r = 0; r < left_.size(); ++r) {
+      if (heard_[r] && !left_[r]) return false;
+    }
+    return true;
+  });
 
   const bool all_came = all_present(left_);
   const auto same = [&](const auto& left) { return left == notice.text; };

@@ -2,9 +2,13 @@
 #include "distributed/comm/launch.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
+#include <mutex>
+#include <stop_token>
+#include <thread>
 
 #include "core/raise.h"
 #include "core/threads.h"
@@ -56,12 +60,32 @@ const Variables* find_variables() {
   return found == std::end(kVariables) ? nullptr : found;
 }
 
-// Whether this rank speaks for all before they have a communicator. Variables that make no sense
-// may be what there is to say, so they are only looked at.
-bool is_speaker() {
+// This rank's turn to speak for all before they have a communicator: 0 is the first. Variables that
+// make no sense may be what there is to say, so they are only looked at.
+int turn_to_speak() {
   const Variables* variables = find_variables();
   const char* rank = variables ? std::getenv(variables->rank) : nullptr;
-  return !rank || std::string(rank) == "0";
+  return rank ? std::clamp(std::atoi(rank), 0, 10) : 0;
+}
+
+// Ends the process if start-up takes longer than `timeout`: MPI's own, which knows no limit, waits
+// for ever for a host that cannot be reached. Stops watching when it is destroyed.
+std::jthread limit_start_up(const std::string& program, std::chrono::milliseconds timeout) {
+  return std::jthread([=](std::stop_token stop) {
+    std::mutex mutex;
+    std::condition_variable_any never;
+    std::unique_lock lock(mutex);
+    // One after the other: with the first that ends, the launcher ends all.
+    const auto limit = timeout + turn_to_speak() * std::chrono::seconds(2);
+    never.wait_for(lock, stop, limit, [] { return false; });
+    if (stop.stop_requested()) return;
+    complain(program,
+             fmt::format("[world] MPI did not start within {} s: a host cannot be reached, or a "
+                         "rank is stopped, or hosts have several networks; name the one that joins "
+                         "them: mpirun --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0",
+                         timeout.count() / 1000.0));
+    std::_Exit(1);
+  });
 }
 
 // The end of a rank whose body threw: tells the others, lets the lowest of them report, and ends.
@@ -121,10 +145,12 @@ int run_main(int argc, char** argv, const Main& body) {
   const std::string program = program_name(argc > 0 ? argv[0] : nullptr);
   std::unique_ptr<Communicator> communicator;
   try {
-    communicator = world();
+    const CommOptions options;
+    const std::jthread limit = limit_start_up(program, options.timeout);
+    communicator = world(options);
   } catch (const std::exception& error) {
     // The environment is the same for all ranks, so one of them may speak for all.
-    if (is_speaker()) complain(program, error.what());
+    if (turn_to_speak() == 0) complain(program, error.what());
     std::_Exit(1);
   }
   try {

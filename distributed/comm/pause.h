@@ -1,11 +1,7 @@
 // Defines Pause, what a wait does between two looks at what it waits for.
 #pragma once
 
-#include <sys/prctl.h>
-
-#include <algorithm>
 #include <chrono>
-#include <thread>
 
 namespace capstan::distributed {
 
@@ -16,15 +12,12 @@ namespace capstan::distributed {
 class Pause {
  public:
   void operator()() {
-    if (++looks_ <= kSpins) return;
-    // The kernel may add 50 us to a sleep unless a thread asks for less.
-    thread_local const int precise = prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
-    (void)precise;
-    std::this_thread::sleep_for(sleep_);
-    sleep_ = std::min(sleep_ + sleep_ / 2, kLongest);
+    if (++looks_ > kSpins) sleep();
   }
 
  private:
+  void sleep();
+
   static constexpr int kSpins = 100;
   static constexpr std::chrono::nanoseconds kLongest{100'000};
   int looks_ = 0;

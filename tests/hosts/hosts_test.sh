@@ -39,7 +39,7 @@ for prefix, n in ('train', 300), ('t10k', 90):
         struct.pack('>II', 0x801, n) + bytes(i % 10 for i in range(n)))
 PYTHON
 training=(--model mlp --data "$work" --epochs 4 --dropout 0.2 --global-batch 32 --threads 1 --quiet)
-network=(--mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0)
+network=()
 
 # job [mpirun's options] -- [the trainer's options]: mpirun on h1; its output goes to $work/out and $work/err.
 job() {
@@ -87,6 +87,11 @@ fault() {
 # Docker gives every host a network of the same address: without btl_tcp_if_include no job would start.
 docker0='ip link add docker0 type bridge && ip addr add 172.17.0.1/16 dev docker0 && ip link set docker0 up'
 for host in h1 h2 h3 h4; do "$netlab" run $host sh -c "$docker0" || fail "no docker0 on $host"; done
+CAPSTAN_TIMEOUT=5 job --host h1,h2 -- && fail "two networks of one address: the job ended well"
+[ "$(grep -c '^train_image: \[world\] MPI did not start within 5 s' "$work/err")" = 1 ] ||
+  fail "two networks of one address: $(cat "$work/err")"
+say "hosts that do not find each other"
+network=(--mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0)
 
 "$program" "${training[@]}" >"$work/alone" || fail "one rank alone failed"
 weights=$(tail -n 1 "$work/alone")
@@ -109,7 +114,7 @@ say "a host cut off, noticed by mpirun"
 for host in h1 h2 h3 h4; do "$netlab" run $host sh -c 'echo 3 >/proc/sys/net/ipv4/tcp_retries2'; done
 CAPSTAN_TIMEOUT=5 fault cut --
 [ "$(grep -c "^train_image: " "$work/err")" = 1 ] || fail "cut: not one line: $(cat "$work/err")"
-grep -q -E '^train_image: \[\w+\] call [0-9]+ .* did not finish within 5 s: .*; rank 2.* does not answer' "$work/err" ||
+grep -q -E '^train_image: \[\w+\] call [0-9]+ .* did not finish within 5 s: .*; rank 2 on h3 does not answer' "$work/err" ||
   fail "cut: not the call and the rank: $(cat "$work/err")"
 same "a host cut off, noticed by the ranks, continued on two" "${continue[@]}"
 

@@ -38,7 +38,7 @@ for ranks in 2 4; do
   expect $ranks bad "\[agree\] options must be the same on all ranks: rank 0 has '.*3', rank $last has '.*2'" agree
   expect $ranks bad ".* made call 2 all_reduce .* \"bucket 0\", rank $last made call 2 broadcast .*" differ
   expect $ranks bad ".* \"bucket 1\" did not finish within .* s: .*; rank $last has only come to call 1" late
-  expect $ranks bad ".* \"bucket 2\" did not finish within .* s: .*; rank $last does not answer" stopped
+  expect $ranks bad ".* \"bucket 2\" did not finish within .* s: .*; rank $last on .* does not answer" stopped
   expect $ranks bad '' dies
 done
 expect 4 bad "rank 1: in a part of the ranks, counted there: rank 1: $no_file" split
