@@ -61,33 +61,23 @@ Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor* bias, const W
   if (bias) offset = contiguous(detach(*bias));
   backend(out).conv2d(images, kernel, offset ? &*offset : nullptr, window, out);
 
-  const auto input_grad = [window](const Tensor& grad, const Tensor& kernel, const Tensor& images) {
-    Tensor out = empty_like(images);
-    backend(out).conv2d_input_grad(grad, kernel, window, out);
-    return out;
-  };
-  const auto weight_grad = [window](const Tensor& grad, const Tensor& kernel,
-                                    const Tensor& images) {
-    Tensor out = empty_like(kernel);
-    backend(out).conv2d_weight_grad(grad, images, window, out);
-    return out;
-  };
-  if (!bias) {
-    return record(
-        "conv2d", out, inputs(x, weight),
-        [=, x = Saved(images), weight = Saved(kernel)](const Tensor& grad, Wanted wanted) {
-          const Tensor g = contiguous(grad), w = weight.get(), i = x.get();
-          return gradients(wanted[0] ? input_grad(g, w, i) : Tensor(),
-                           wanted[1] ? weight_grad(g, w, i) : Tensor());
-        });
-  }
-  return record("conv2d", out, inputs(x, *bias, weight),
-                [=, x = Saved(images), weight = Saved(kernel)](const Tensor& grad, Wanted wanted) {
-                  const Tensor g = contiguous(grad), w = weight.get(), i = x.get();
-                  return gradients(wanted[0] ? input_grad(g, w, i) : Tensor(),
-                                   wanted[1] ? sum(g, {0, 2, 3}) : Tensor(),
-                                   wanted[2] ? weight_grad(g, w, i) : Tensor());
-                });
+  // The bias comes before the weight, as in linear().
+  return record(
+      "conv2d", out, inputs(x, bias, weight),
+      [window, x = Saved(images), weight = Saved(kernel)](const Tensor& grad, Wanted wanted) {
+        const Tensor g = contiguous(grad), images = x.get(), kernel = weight.get();
+        Tensor x_grad, bias_grad, weight_grad;
+        if (wanted[0]) {
+          x_grad = empty_like(images);
+          backend(g).conv2d_input_grad(g, kernel, window, x_grad);
+        }
+        if (wanted[1]) bias_grad = sum(g, {0, 2, 3});
+        if (wanted[2]) {
+          weight_grad = empty_like(kernel);
+          backend(g).conv2d_weight_grad(g, images, window, weight_grad);
+        }
+        return gradients(std::move(x_grad), std::move(bias_grad), std::move(weight_grad));
+      });
 }
 
 Tensor max_pool2d(const Tensor& x, const Window2d& window) {

@@ -187,29 +187,26 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor* bias) {
     rows.erase(x.rank() - 1);
     return reshape(linear(reshape(x, {numel(rows), x.size(-1)}), weight, bias), shape);
   }
+  if (bias) {
+    check_pair("linear", weight, *bias);
+    if (bias->shape() != Shape{weight.shape()[0]}) {
+      raise<ShapeError>("[linear] bias must be [{}] for weight {}, got {}", weight.shape()[0],
+                        weight.shape(), bias->shape());
+    }
+  }
   const Tensor out = product(x, view_of(weight, weight.layout().transposed(0, 1)));  // [n, out]
-  if (!bias) {
-    return record("linear", out, inputs(x, weight),
-                  [x = Saved(x), weight = Saved(weight)](const Tensor& grad, Wanted wanted) {
-                    return gradients(wanted[0] ? input_grad(grad, weight.get()) : Tensor(),
-                                     wanted[1] ? weight_grad(grad, x.get()) : Tensor());
-                  });
+  if (bias) {
+    const Tensor rows = view_of(*bias, bias->layout().expanded(out.shape()));
+    backend(out).binary(Binary::add, out, rows, out);
   }
-  check_pair("linear", weight, *bias);
-  if (bias->shape() != Shape{weight.shape()[0]}) {
-    raise<ShapeError>("[linear] bias must be [{}] for weight {}, got {}", weight.shape()[0],
-                      weight.shape(), bias->shape());
-  }
-  backend(out).binary(Binary::add, out, view_of(*bias, bias->layout().expanded(out.shape())), out);
   // The bias comes before the weight: its gradient is quick to compute and can be sent first.
-  return record("linear", out, inputs(x, *bias, weight),
-                [x = Saved(x), weight = Saved(weight)](const Tensor& grad, Wanted wanted) {
-                  // grad [n, out]
-                  return gradients(
-                      wanted[0] ? input_grad(grad, weight.get()) : Tensor(),  // [n, in]
-                      wanted[1] ? sum(grad, {0}) : Tensor(),                  // [out]
-                      wanted[2] ? weight_grad(grad, x.get()) : Tensor());     // [out, in]
-                });
+  return record(
+      "linear", out, inputs(x, bias, weight),
+      [x = Saved(x), weight = Saved(weight)](const Tensor& grad, Wanted wanted) {  // [n, out]
+        return gradients(wanted[0] ? input_grad(grad, weight.get()) : Tensor(),    // [n, in]
+                         wanted[1] ? sum(grad, {0}) : Tensor(),                    // [out]
+                         wanted[2] ? weight_grad(grad, x.get()) : Tensor());       // [out, in]
+      });
 }
 
 }  // namespace capstan

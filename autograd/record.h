@@ -48,9 +48,15 @@ class Wanted {
   std::span<const Edge> edges_;
 };
 
+namespace detail {
+inline const Tensor* address(const Tensor& input) { return &input; }
+inline const Tensor* address(const Tensor* input) { return input; }
+}  // namespace detail
+
+/// The inputs of an operation. One that may be absent is given by pointer; null needs no gradient.
 template <class... Tensors>
 std::array<const Tensor*, sizeof...(Tensors)> inputs(const Tensors&... tensors) {
-  return {&tensors...};
+  return {detail::address(tensors)...};
 }
 template <class... Tensors>
 std::array<Tensor, sizeof...(Tensors)> gradients(Tensors&&... tensors) {
@@ -90,12 +96,13 @@ class FormulaNode final : public Node {
 
 }  // namespace detail
 
-/// True if an operation on these inputs (pointers to tensors) must be recorded.
+/// True if an operation on these inputs (pointers to tensors, null for an absent one) must be
+/// recorded.
 template <class Inputs>
 bool must_record(const Inputs& inputs) {
   if (!grad_enabled()) return false;
   for (const Tensor* input : inputs) {
-    if (input->requires_grad()) return true;
+    if (input && input->requires_grad()) return true;
   }
   return false;
 }
@@ -109,7 +116,9 @@ Tensor record(const char* operation, Tensor result, const std::array<const Tenso
               Formula formula) {
   if (must_record(inputs)) {
     std::array<Edge, N> edges;
-    for (size_t i = 0; i < N; ++i) edges[i] = detail::edge_to(*inputs[i]);
+    for (size_t i = 0; i < N; ++i) {
+      if (inputs[i]) edges[i] = detail::edge_to(*inputs[i]);
+    }
     result.body().node = make_ref<detail::FormulaNode<std::array<Edge, N>, Formula>>(
         operation, std::move(edges), std::move(formula));
   }

@@ -25,9 +25,11 @@ class Epoch::Source {
       : dataset_(dataset),
         deal_(deal),
         rank_(options.rank),
+        shards_(options.shards),
+        batches_per_step_(batches_per_step(options)),
         order_(epoch_order(deal.samples, options.shuffle, options.seed, epoch)),
-        count_(steps_per_epoch(deal) * deal.accumulate),
-        to_make_(first_step * deal.accumulate),
+        count_(steps_per_epoch(deal) * batches_per_step_),
+        to_make_(first_step * batches_per_step_),
         to_give_(to_make_) {
     if (options.prefetch_threads == 0) return;
     slots_.resize(static_cast<size_t>(std::min<int64_t>(options.prefetch, count_ - to_give_)));
@@ -60,7 +62,9 @@ class Epoch::Source {
   Slot& slot_of(int64_t number) { return slots_[static_cast<size_t>(number) % slots_.size()]; }
 
   Batch make(int64_t number) const {
-    auto indices = positions(deal_, number / deal_.accumulate, number % deal_.accumulate, rank_);
+    const int64_t step = number / batches_per_step_, part = number % batches_per_step_;
+    auto indices = shards_ > 0 ? positions(deal_, step, 0, rank_ * batches_per_step_ + part)
+                               : positions(deal_, step, part, rank_);
     for (int64_t& index : indices) index = order_[static_cast<size_t>(index)];
     return dataset_.batch(indices);
   }
@@ -96,7 +100,7 @@ class Epoch::Source {
 
   const Dataset& dataset_;
   const Deal deal_;
-  const int64_t rank_;
+  const int64_t rank_, shards_, batches_per_step_;
   const std::vector<int64_t> order_;
   const int64_t count_;  // batches of the whole epoch
 
@@ -121,10 +125,15 @@ DataLoader::DataLoader(const Dataset& dataset, LoaderOptions options)
       options_(options),
       deal_{.samples = dataset.size(),
             .batch = options.batch,
-            .accumulate = options.accumulate,
-            .ranks = options.ranks,
+            .accumulate = options.shards > 0 ? 1 : options.accumulate,
+            .ranks = options.shards > 0 ? options.shards : options.ranks,
             .tail = options.tail} {
   check(deal_);
+  if (options.shards < 0 || (options.shards > 0 && options.ranks < 1) ||
+      (options.shards > 0 && options.shards % options.ranks != 0)) {
+    raise<ValueError>("[DataLoader] shards must be 0 or a multiple of the {} ranks, got {}",
+                      options.ranks, options.shards);
+  }
   if (options.rank < 0 || options.rank >= options.ranks) {
     raise<ValueError>("[DataLoader] rank must be in [0, {}), got {}", options.ranks, options.rank);
   }

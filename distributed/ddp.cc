@@ -6,32 +6,33 @@
 
 #include "autograd/engine.h"
 #include "core/raise.h"
+#include "distributed/replicate.h"
 #include "nn/state.h"
 
 namespace capstan::distributed {
 
 namespace {
 
-std::string describe(const NamedTensors& tensors) {
-  std::string text;
-  for (const auto& [name, tensor] : tensors) {
-    text += fmt::format("{} {} {}{}\n", name, tensor.dtype(), tensor.shape(),
-                        tensor.requires_grad() ? "" : " frozen");
-  }
-  return text;
+/// Gives a parameter that the passes so far did not use a gradient of zeros.
+void zero_if_missing(const Tensor& parameter) {
+  if (parameter.has_grad()) return;
+  accumulator(parameter).set_grad(
+      zeros(parameter.shape(), {parameter.dtype(), parameter.device()}));
 }
 
 }  // namespace
 
 Ddp::Ddp(nn::Module& model, Communicator& communicator, DdpOptions options)
     : communicator_(communicator), options_(std::move(options)) {
-  share_initial_state(model);
+  communicator.agree("virtual_shards", std::to_string(options_.virtual_shards));
+  replicate(nn::state_dict(model), communicator, "the model's parameters and buffers");
   for (const auto& [name, parameter] : model.parameters()) {
     if (parameter.requires_grad()) trained_.emplace_back(name, parameter);
   }
   reducer_ = std::make_unique<Reducer>(
       trained_, communicator,
-      std::vector<int64_t>{options_.first_bucket_bytes, options_.bucket_bytes}, options_.order);
+      std::vector<int64_t>{options_.first_bucket_bytes, options_.bucket_bytes}, options_.order,
+      options_.virtual_shards);
   planned_ = !options_.order.empty();
   for (size_t i = 0; i < trained_.size(); ++i) {
     Accumulator& leaf = accumulator(trained_[i].second);
@@ -53,19 +54,11 @@ std::vector<int> Ddp::order() const {
   return order;
 }
 
-void Ddp::share_initial_state(nn::Module& model) {
-  const NamedTensors state = nn::state_dict(model);
-  communicator_.agree("the model's parameters and buffers", describe(state));
-  std::vector<Work> works;
-  for (const auto& [name, tensor] : state) {
-    works.push_back(communicator_.broadcast(tensor, 0, "initial " + name));
-  }
-  for (const Work& work : works) work.wait();
-}
-
 void Ddp::begin_window_if_new() {
-  const bool any = std::any_of(trained_.begin(), trained_.end(),
-                               [](const auto& entry) { return entry.second.has_grad(); });
+  // A gradient that was folded into the tree is gone, but its mark is there until a zero_grad().
+  const bool any = std::any_of(trained_.begin(), trained_.end(), [](const auto& entry) {
+    return entry.second.has_grad() || accumulator(entry.second).unreduced;
+  });
   if (any && bypassed_) {
     raise<GradientError>(
         "[ddp.backward] the gradients hold a backward pass that this Ddp did not run: call "
@@ -79,7 +72,39 @@ void Ddp::begin_window_if_new() {
   }
   if (!any) {
     window_ = {};
+    passes_ = 0;
+    folded_.assign(trained_.size(), false);
     reduced_ = bypassed_ = false;
+    reducer_->forget_shards();
+  }
+}
+
+void Ddp::count_pass(Sync sync) {
+  ++passes_;
+  if (options_.virtual_shards == 0) return;
+  const int64_t passes = reducer_->local_shards();
+  if ((passes_ == passes) == (sync == Sync::yes)) return;
+  raise<GradientError>(
+      "[ddp.backward] with {} virtual shards on {} ranks a window is {} backward passes on each, "
+      "the last one with Sync::yes; this is pass {}, with Sync::{}",
+      options_.virtual_shards, communicator_.size(), passes, passes_,
+      sync == Sync::yes ? "yes" : "no");
+}
+
+// Ends a pass that is not the last of its window.
+void Ddp::fold_shard() {
+  pass_ = Pass::none;
+  if (options_.virtual_shards == 0) return;
+  for (size_t i = 0; i < trained_.size(); ++i) {
+    if (trained_[i].second.has_grad()) folded_[i] = true;
+    zero_if_missing(trained_[i].second);
+  }
+  reducer_->fold(window_);
+  window_ = {};
+  for (const auto& [_, parameter] : trained_) {
+    Accumulator& leaf = accumulator(parameter);
+    leaf.zero_grad();
+    leaf.unreduced = true;
   }
 }
 
@@ -92,6 +117,7 @@ void Ddp::backward(const Tensor& loss, double weight, Sync sync) {
         weight);
   }
   begin_window_if_new();
+  count_pass(sync);
   window_.weight += weight;
   window_.loss += loss.item<double>() * weight;
 
@@ -111,14 +137,19 @@ void Ddp::backward(const Tensor& loss, double weight, Sync sync) {
   if (sync == Sync::yes) {
     finish_reduction(true);
   } else {
-    pass_ = Pass::none;
+    fold_shard();
   }
 }
 
-void Ddp::backward_without_data() {
+void Ddp::backward_without_data(Sync sync) {
   begin_window_if_new();
-  start_reduction(nullptr);
-  finish_reduction(false);
+  count_pass(sync);
+  if (sync == Sync::yes) {
+    start_reduction(nullptr);
+    finish_reduction(false);
+  } else {
+    fold_shard();
+  }
 }
 
 void Ddp::start_reduction(const BackwardPass* pass) {
@@ -130,7 +161,7 @@ void Ddp::start_reduction(const BackwardPass* pass) {
     Accumulator& leaf = accumulator(trained_[i].second);
     if (coming.contains(&leaf)) continue;
     complete.push_back(static_cast<int>(i));
-    if (!leaf.gradient() && pass) unused += " " + trained_[i].first;
+    if (!leaf.gradient() && pass && !folded_[i]) unused += " " + trained_[i].first;
   }
   if (!unused.empty() && options_.unused == Unused::error) {
     raise<GradientError>(
@@ -141,10 +172,7 @@ void Ddp::start_reduction(const BackwardPass* pass) {
   pass_ = Pass::reducing;
   reducer_->start(window_);
   for (int i : complete) {
-    const Tensor& parameter = trained_[i].second;
-    Accumulator& leaf = accumulator(parameter);
-    if (!leaf.gradient())
-      leaf.set_grad(zeros(parameter.shape(), {parameter.dtype(), parameter.device()}));
+    zero_if_missing(trained_[i].second);
     reducer_->mark_ready(i);
   }
 }

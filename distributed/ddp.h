@@ -38,6 +38,10 @@ struct DdpOptions {
   /// What order() gave in an earlier run of this model, on every rank: a resumed run then sums in
   /// the same order from its first window on, to the last bit.
   std::vector<int> order = {};
+  /// If not 0, a window is this many backward passes over all ranks, the same number on each, and
+  /// its gradient is the same to the last bit on any number of ranks that divides it: see
+  /// reducer.h. Both are powers of two.
+  int64_t virtual_shards = 0;
 };
 
 /// Whether a backward pass ends its window.
@@ -53,11 +57,13 @@ class Ddp {
 
   /// Runs backward from a loss that is the mean over `weight` samples or tokens. With Sync::yes the
   /// gradients of the window are those of all ranks when this returns. Throws GradientError for a
-  /// gradient left from the window before, or that came past this Ddp, and for unused parameters.
+  /// gradient left from the window before, or that came past this Ddp, for unused parameters, and
+  /// for more or fewer passes than there are virtual shards.
   void backward(const Tensor& loss, double weight = 1, Sync sync = Sync::yes);
   void backward(const Tensor& loss, Sync sync) { backward(loss, 1, sync); }
-  /// Ends the window on a rank that has no (more) samples for it: takes part with weight 0.
-  void backward_without_data();
+  /// Takes the place of a backward pass on a rank that has no (more) samples for it: takes part
+  /// with weight 0.
+  void backward_without_data(Sync sync = Sync::yes);
 
   /// The weighted mean loss and the weight of the last reduced window, over all ranks.
   double loss() const { return last_.weight > 0 ? last_.loss / last_.weight : 0; }
@@ -73,8 +79,9 @@ class Ddp {
  private:
   enum class Pass { none, accumulating, reducing };
 
-  void share_initial_state(nn::Module& model);
   void begin_window_if_new();
+  void count_pass(Sync sync);
+  void fold_shard();
   void start_reduction(const BackwardPass* pass);
   void finish_reduction(bool had_data);
 
@@ -85,10 +92,12 @@ class Ddp {
   std::vector<HookHandle> hooks_;
 
   Pass pass_ = Pass::none;
-  bool reduced_ = false;   // the gradients are those of a window that has ended
-  bool bypassed_ = false;  // a gradient came that backward() here did not ask for
-  bool planned_ = false;   // buckets follow the true order
-  Reducer::Share window_;  // of this rank, so far
+  bool reduced_ = false;      // the gradients are those of a window that has ended
+  bool bypassed_ = false;     // a gradient came that backward() here did not ask for
+  bool planned_ = false;      // buckets follow the true order
+  Reducer::Share window_;     // of this rank, so far; with virtual shards, of the present one
+  int64_t passes_ = 0;        // of this window
+  std::vector<bool> folded_;  // by parameter: an earlier shard of this window had a gradient for it
   Reducer::Share last_;
 };
 

@@ -1,11 +1,14 @@
 #include "distributed/reducer.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
 #include <sstream>
 
 #include "autograd/node.h"
 #include "core/raise.h"
+#include "core/threads.h"
+#include "distributed/comm/combine.h"
 
 namespace capstan::distributed {
 
@@ -17,6 +20,18 @@ int64_t aligned(int64_t elements, Dtype dtype) {
   return (elements + line - 1) / line * line;
 }
 
+int64_t shards_of_each_rank(int64_t shards, int ranks) {
+  if (shards == 0) return 1;
+  if (shards < ranks || !std::has_single_bit(static_cast<uint64_t>(shards)) ||
+      !std::has_single_bit(static_cast<unsigned>(ranks))) {
+    raise<ValueError>(
+        "[reducer] virtual shards and ranks must be powers of two, and no rank without a shard; "
+        "got {} shards on {} ranks",
+        shards, ranks);
+  }
+  return shards / ranks;
+}
+
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
 }  // namespace
@@ -26,8 +41,12 @@ double Overlap::hidden() const {
 }
 
 Reducer::Reducer(NamedTensors parameters, Communicator& communicator, std::vector<int64_t> limits,
-                 std::vector<int> ready_order)
-    : parameters_(std::move(parameters)), communicator_(communicator), limits_(std::move(limits)) {
+                 std::vector<int> ready_order, int64_t shards)
+    : parameters_(std::move(parameters)),
+      communicator_(communicator),
+      limits_(std::move(limits)),
+      local_shards_(shards_of_each_rank(shards, communicator.size())),
+      order_(shards > 0 ? Order::tree : Order::any) {
   if (parameters_.empty()) raise<ValueError>("[reducer] the model has no parameter to train");
   std::vector<int> order(parameters_.size());
   std::iota(order.rbegin(), order.rend(), 0);
@@ -62,9 +81,13 @@ void Reducer::place(std::span<const int> order) {
     for (int p : plan_[b]) length += aligned(parameters_[p].second.numel(), first.dtype());
     buckets[b].share_at = length;
     if (b == 0) length += aligned(2, first.dtype());
-    buckets[b].flat = zeros({length}, {first.dtype(), first.device()});
     buckets[b].tag = fmt::format("bucket {}: {}{}", b, parameters_[plan_[b][0]].first,
                                  plan_[b].size() > 1 ? "…" : "");
+    buckets[b].flat =
+        communicator_.shared_zeros({length}, {first.dtype(), first.device()}, buckets[b].tag);
+    for (int64_t pair = 2; pair <= local_shards_; pair *= 2) {
+      buckets[b].subtrees.push_back(empty_like(buckets[b].flat));
+    }
     int64_t offset = 0;
     for (int p : plan_[b]) {
       const Tensor& parameter = parameters_[p].second;
@@ -94,12 +117,39 @@ void Reducer::mark_ready(int parameter) {
 void Reducer::launch_ready_buckets() {
   for (; launched_ < buckets_.size() && buckets_[launched_].missing == 0; ++launched_) {
     Bucket& bucket = buckets_[launched_];
-    if (launched_ == 0) {
-      fill_elements(view_of(bucket.flat, {{1}, {1}, bucket.share_at}), mine_.weight);
-      fill_elements(view_of(bucket.flat, {{1}, {1}, bucket.share_at + 1}), mine_.loss);
-    }
-    bucket.work = communicator_.all_reduce(bucket.flat, Reduce::sum, bucket.tag);
+    if (launched_ == 0) write_share(mine_);
+    add_subtrees(bucket);
+    bucket.work = communicator_.all_reduce(bucket.flat, Reduce::sum, bucket.tag, order_);
   }
+}
+
+void Reducer::write_share(const Share& share) {
+  const Bucket& first = buckets_[0];
+  fill_elements(view_of(first.flat, {{1}, {1}, first.share_at}), share.weight);
+  fill_elements(view_of(first.flat, {{1}, {1}, first.share_at + 1}), share.loss);
+}
+
+// Adds the subtrees that end with the present shard: as many as a binary counter has carries.
+void Reducer::add_subtrees(Bucket& bucket) {
+  constexpr int64_t kBlock = 16'384;
+  const int64_t item = item_size(bucket.flat.dtype());
+  auto* sum = static_cast<std::byte*>(bucket.flat.address());
+  for (int level = 0; shard_ >> level & 1; ++level) {
+    const auto* left = static_cast<const std::byte*>(bucket.subtrees[level].address());
+    parallel_for(bucket.flat.numel(), kBlock, [&](int64_t begin, int64_t end) {
+      combine(Reduce::sum, bucket.flat.dtype(), left + begin * item, sum + begin * item,
+              sum + begin * item, end - begin);
+    });
+  }
+}
+
+void Reducer::fold(const Share& shard) {
+  write_share(shard);
+  for (Bucket& bucket : buckets_) {
+    add_subtrees(bucket);
+    copy_elements(bucket.flat, bucket.subtrees[std::countr_one(static_cast<uint64_t>(shard_))]);
+  }
+  ++shard_;
 }
 
 Reducer::Share Reducer::finish() {
@@ -117,6 +167,7 @@ Reducer::Share Reducer::finish() {
     const auto exposed_from = std::max(from, begin);
     if (busy_until > exposed_from) overlap_.exposed += seconds(busy_until - exposed_from);
   }
+  shard_ = 0;
   const Bucket& first = buckets_[0];
   const Share all{.weight = view_of(first.flat, {{}, {}, first.share_at}).item<double>(),
                   .loss = view_of(first.flat, {{}, {}, first.share_at + 1}).item<double>()};

@@ -19,6 +19,21 @@
 //
 // The weight has the dtype of the bucket: in float32 it counts exactly up to 2^24 samples a window,
 // and beyond that is rounded like the gradients.
+//
+// Virtual shards. Floating point sums depend on their order, so training on another number of ranks
+// drifts apart: by rounding at first, then by more, since training amplifies it. With `shards` set,
+// a window is cut into that many backward passes over all ranks, always the same ones, and all
+// sums follow one balanced binary tree over them, whoever holds which:
+//
+//        +               shards = 4
+//      /   \             1 rank:  adds all of it itself
+//     +     +            2 ranks: each adds one half of the tree, the all-reduce (Order::tree) the
+//    / \   / \                    top
+//   0   1 2   3          4 ranks: the all-reduce adds the whole tree
+//
+// So the gradients, and with them the weights, are the same to the last bit on 1, 2 and 4 ranks. A
+// rank adds its subtree as a binary counter is incremented: fold() keeps a finished subtree of 2^k
+// shards at level k until its sibling is there; one buffer a level, log2(shards / ranks) in all.
 #pragma once
 
 #include <span>
@@ -44,8 +59,10 @@ class Reducer {
   /// Their gradients are placed into buckets of `limits` bytes at once, in the reverse of that
   /// order, which is about the order in which backward completes them, or in `ready_order` if that
   /// is known. Throws ValueError unless it names each parameter once.
+  /// `shards`: virtual shards of a window over all ranks; 0 for none. It and the number of ranks
+  /// are powers of two, and it is not below theirs; else ValueError.
   Reducer(NamedTensors parameters, Communicator& communicator, std::vector<int64_t> limits,
-          std::vector<int> ready_order = {});
+          std::vector<int> ready_order = {}, int64_t shards = 0);
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
@@ -55,6 +72,14 @@ class Reducer {
     double weight = 0;  // of the samples summed in the gradients
     double loss = 0;    // the sum of their losses
   };
+
+  /// Virtual shards of a window on this rank, at least 1.
+  int64_t local_shards() const { return local_shards_; }
+  /// Takes the gradients and the share of one virtual shard, which is not this rank's last one of
+  /// the window, into the tree. All parameters must have gradients.
+  void fold(const Share& shard);
+  /// Forgets what was folded: the window is given up.
+  void forget_shards() { shard_ = 0; }
 
   /// Starts a reduction; each parameter is then marked ready once, in any order.
   void start(const Share& mine);
@@ -78,18 +103,24 @@ class Reducer {
  private:
   struct Bucket {
     Tensor flat;
-    int64_t share_at = 0;  // elements before the share; only the first bucket has one
-    int missing = 0;       // parameters that are not ready
+    int64_t share_at = 0;          // elements before the share; only the first bucket has one
+    int missing = 0;               // parameters that are not ready
+    std::vector<Tensor> subtrees;  // level k: the sum of 2^k shards that waits for its sibling
     std::string tag;
     Work work;
   };
 
   void place(std::span<const int> order);
   void launch_ready_buckets();
+  void write_share(const Share& share);
+  void add_subtrees(Bucket& bucket);
 
   NamedTensors parameters_;
   Communicator& communicator_;
   std::vector<int64_t> limits_;
+  const int64_t local_shards_;
+  const Order order_;
+  int64_t shard_ = 0;  // of this window and rank
   BucketPlan plan_;
   std::vector<Bucket> buckets_;
   std::vector<int> bucket_of_;    // parameter to bucket

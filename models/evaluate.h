@@ -14,14 +14,13 @@ int64_t count_correct(const Tensor& logits, const Tensor& labels);
 struct Evaluation {
   int64_t samples = 0;
   int64_t correct = 0;
-  double loss = 0;  // mean over the samples
+  double loss = 0;  // mean over the samples; NaN if there are none, as is the accuracy
 
   double accuracy() const { return static_cast<double>(correct) / static_cast<double>(samples); }
 };
 
 /// Every sample counts exactly once, on any number of ranks, none of which needs to have as many as
 /// another. `batch` samples at a time on each rank. A collective; all ranks get the same answer.
-/// Throws ValueError for an empty set.
 Evaluation evaluate(const ImageModel& model, const data::Dataset& dataset,
                     distributed::Communicator& communicator, int64_t batch = 256);
 

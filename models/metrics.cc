@@ -1,5 +1,7 @@
 #include "models/metrics.h"
 
+#include <cerrno>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "core/atomic_file.h"
@@ -31,6 +33,9 @@ std::string to_line(const EvaluationRecord& record) {
 }  // namespace
 
 Metrics::Metrics(const std::string& path, int64_t step) : path_(path) {
+  if (!std::ofstream(path_, std::ios::app)) {
+    raise<IoError>("[metrics] cannot write to {}: {}", path_, std::strerror(errno));
+  }
   const std::string kept = step > 0 ? read(step) : "";
   // The file is replaced by what is kept of it, so it is never without its entries.
   write_atomically(path_, [&](std::ostream& out) { out << kept; });
@@ -67,6 +72,7 @@ void Metrics::add(const StepRecord& record) {
 }
 
 void Metrics::add(const EvaluationRecord& record) {
+  if (!evaluations_.empty() && evaluations_.back().step == record.step) return;
   evaluations_.push_back(record);
   write_line(to_line(record));
 }

@@ -40,7 +40,8 @@ class Metrics {
   /// dropped. Throws IoError if the file cannot be written.
   Metrics(const std::string& path, int64_t step);
 
-  /// Throw IoError if the disk refuses.
+  /// Throw IoError if the disk refuses. A step has one evaluation: another one of the last step
+  /// evaluated, by a run that was resumed there, is left out.
   void add(const StepRecord& record);
   void add(const EvaluationRecord& record);
 

@@ -1,18 +1,47 @@
 #include "models/report.h"
 
+#include <algorithm>
 #include <filesystem>
 
+#include "core/atomic_file.h"
 #include "core/raise.h"
 #include "models/plot.h"
+#include "models/train_state.h"
 
 namespace capstan::models {
 namespace {
 
 namespace fs = std::filesystem;
 
+/// Throws ValueError if two outputs would be written over each other, however they are spelled.
+void refuse_conflicts(const TrainOptions& options) {
+  struct Output {
+    const char* option;
+    fs::path path;
+  };
+  std::vector<Output> outputs;
+  const auto add = [&](const char* option, const fs::path& path) {
+    const fs::path real = fs::weakly_canonical(fs::absolute(path));
+    outputs.push_back({option, real.has_filename() ? real : real.parent_path()});
+  };
+  if (!options.metrics.empty()) add("--metrics", options.metrics);
+  if (!options.plot.empty()) add("--plot", options.plot);
+  if (!options.checkpoint.empty()) {
+    for (const std::string& path : TrainState::paths(options.checkpoint)) add("--checkpoint", path);
+  }
+  for (const Output& a : outputs) {
+    for (const Output& b : outputs) {
+      const bool inside = std::ranges::mismatch(a.path, b.path).in1 == a.path.end();  // b in a
+      if (&a == &b || !inside) continue;
+      raise<ValueError>("[options] {} {} and {} {} are in each other's way: choose other paths",
+                        a.option, a.path.string(), b.option, b.path.string());
+    }
+  }
+}
+
 void make_folder(const fs::path& folder) {
   std::error_code error;
-  if (!folder.empty() && !fs::is_directory(folder)) fs::create_directories(folder, error);
+  if (!folder.empty()) fs::create_directories(folder, error);
   if (error) raise<IoError>("[train] cannot make {}: {}", folder.string(), error.message());
 }
 
@@ -31,11 +60,13 @@ Report::Report(const TrainOptions& options, distributed::Communicator& communica
            (last_step + steps_per_epoch - 1) / steps_per_epoch, last_step, step) {
   communicator.together("output files", [&] {
     if (communicator.rank() > 0) return;
-    make_folder(options.checkpoint);
+    plot_ = options.plot;
+    refuse_conflicts(options);
     make_folder(fs::path(options.metrics).parent_path());
     make_folder(fs::path(options.plot).parent_path());
+    if (!options.plot.empty()) check_writable(options.plot);
+    if (!options.checkpoint.empty()) TrainState::prepare(options.checkpoint);
     if (!options.metrics.empty()) metrics_ = Metrics(options.metrics, step);
-    plot_ = options.plot;
   });
 }
 
@@ -47,12 +78,12 @@ void Report::step(StepRecord record, double accuracy, int64_t samples, double se
   bar_.step(record.epoch, record.loss, accuracy, samples, seconds);
 }
 
-void Report::evaluation(const Evaluation& evaluation) {
-  const StepRecord& last = metrics_.steps().back();
-  metrics_.add(EvaluationRecord{last.step, last.epoch, evaluation.accuracy(), evaluation.loss});
-  bar_.message(fmt::format("epoch {}, step {}: test accuracy {:.2f} %, test loss {:.4f}",
-                           last.epoch, last.step, 100 * evaluation.accuracy(), evaluation.loss));
-  if (!plot_.empty()) write_plot(plot_, metrics_, title_);
+void Report::evaluation(int64_t step, int64_t epoch, const Evaluation& evaluation) {
+  metrics_.add(EvaluationRecord{step, epoch, evaluation.accuracy(), evaluation.loss});
+  bar_.message(fmt::format("epoch {}, step {}: test accuracy {:.2f} %, test loss {:.4f}", epoch,
+                           step, 100 * evaluation.accuracy(), evaluation.loss));
+  // A run that was resumed without its metrics leaves the picture as it is until its first step.
+  if (!plot_.empty() && !metrics_.steps().empty()) write_plot(plot_, metrics_, title_);
 }
 
 }  // namespace capstan::models

@@ -14,15 +14,16 @@ namespace capstan::models {
 class Report {
  public:
   /// Of a run that goes from `step` to `last_step`, in epochs of `steps_per_epoch`. Makes the
-  /// folders of all output files, so that a run does not fail after hours for want of one. A
-  /// collective: throws SharedError on every rank if that fails.
+  /// folders of all output files and sees that all can be written, so that a run does not fail
+  /// after hours. A collective: throws SharedError on every rank for an output that cannot be
+  /// written, or that would overwrite another one.
   Report(const TrainOptions& options, distributed::Communicator& communicator, std::ostream& out,
          int64_t step, int64_t last_step, int64_t steps_per_epoch);
 
   /// A step that took `samples` samples and `seconds` seconds; `accuracy` is that of this rank's.
   void step(StepRecord record, double accuracy, int64_t samples, double seconds);
-  /// An evaluation after the last step reported; draws the plot anew.
-  void evaluation(const Evaluation& evaluation);
+  /// An evaluation after `step`, which is of `epoch` (both count from 1); draws the plot anew.
+  void evaluation(int64_t step, int64_t epoch, const Evaluation& evaluation);
 
   const Metrics& metrics() const { return metrics_; }
   /// Of all steps reported here.

@@ -49,28 +49,30 @@ optim::WarmupCosine make_schedule(const TrainOptions& options, int64_t steps_per
   return {.peak = options.peak_rate(ranks), .warmup = warmup, .total = total};
 }
 
-/// Masks differ between steps and between ranks, and depend on nothing that came before.
-void seed_dropout(uint64_t seed, int64_t step, int rank) {
+/// Masks differ between steps and their passes, and depend on nothing that came before.
+Generator dropout_of(uint64_t seed, int64_t step) {
   constexpr uint64_t kDropout = 0x64726f70;  // "drop": a stream apart from other uses
-  default_generator() = Generator(seed).fork(kDropout).fork(step).fork(rank);
+  return Generator(seed).fork(kDropout).fork(step);
 }
 
-/// Runs forward and backward over one step's `parts` batches; afterwards the gradients are those of
-/// all ranks. Returns the share of this rank's samples that the model got right.
-double accumulate_gradients(const ImageModel& model, Ddp& ddp, data::Epoch& batches,
-                            int64_t parts) {
+/// Runs forward and backward over one step's `passes` batches of this rank; afterwards the
+/// gradients are those of all ranks. Returns the share of this rank's samples that the model got
+/// right.
+double accumulate_gradients(const ImageModel& model, Ddp& ddp, data::Epoch& batches, int64_t passes,
+                            int rank, const Generator& dropout) {
   int64_t correct = 0, samples = 0;
   data::Batch batch;
-  for (int64_t part = 1; part <= parts; ++part) {
+  for (int64_t pass = 0; pass < passes; ++pass) {
+    default_generator() = dropout.fork(rank * passes + pass);
     batches.next(batch);
-    const Sync sync = part == parts ? Sync::yes : Sync::no;
+    const Sync sync = pass == passes - 1 ? Sync::yes : Sync::no;
     if (batch.size() > 0) {
       const Tensor logits = model(batch.inputs);
       ddp.backward(cross_entropy(logits, batch.labels), static_cast<double>(batch.size()), sync);
       correct += count_correct(logits, batch.labels);
       samples += batch.size();
-    } else if (sync == Sync::yes) {
-      ddp.backward_without_data();
+    } else {
+      ddp.backward_without_data(sync);
     }
   }
   return samples > 0 ? static_cast<double>(correct) / static_cast<double>(samples) : 0;
@@ -116,12 +118,14 @@ TrainResult train(const TrainOptions& options, Communicator& communicator,
   ImageModel model = make_image_model(options.model, options.dropout);
   if (options.dtype == "float64") model.to(Dtype::float64);
   const auto optimizer = make_optimizer(options, model.module().parameters());
+  const int64_t shards = options.virtual_shards(ranks);
   const data::DataLoader loader(training_set, {.batch = options.samples_per_step(ranks),
                                                .accumulate = options.accumulate,
                                                .shuffle = true,
                                                .seed = options.seed,
                                                .rank = rank,
-                                               .ranks = ranks});
+                                               .ranks = ranks,
+                                               .shards = shards});
   const int64_t epoch_steps = loader.steps_per_epoch();
   const optim::WarmupCosine rate = make_schedule(options, epoch_steps, ranks);
   const int64_t last_step = options.steps.value_or(rate.total);
@@ -131,7 +135,8 @@ TrainResult train(const TrainOptions& options, Communicator& communicator,
   if (options.resume) state.load(options.checkpoint, communicator);
   Ddp ddp(model.module(), communicator,
           {.bucket_bytes = static_cast<int64_t>(options.bucket_mb * (1 << 20)),
-           .order = state.gradient_order});
+           .order = state.gradient_order,
+           .virtual_shards = shards});
   Report report(options, communicator, out, state.step, last_step, epoch_steps);
   const auto save = [&] {
     state.gradient_order = ddp.order();
@@ -139,17 +144,27 @@ TrainResult train(const TrainOptions& options, Communicator& communicator,
   };
 
   TrainResult result;
-  while (state.step < last_step && !result.stopped) {
+  while (!result.stopped) {
     const data::Progress at = loader.progress_after(state.samples);
+    const bool ended = state.step >= last_step;
+    // Before an epoch and not after one, so that a resumed run makes up for the evaluation that was
+    // missed when the run was stopped, or killed after the last save.
+    if (ended || (at.step == 0 && at.epoch > 0)) {
+      const Evaluation test = evaluate(model, test_set, communicator);
+      report.evaluation(state.step, at.step == 0 ? at.epoch : at.epoch + 1, test);
+      if (ended) result.test = test;
+    }
+    if (ended) break;
+
     data::Epoch batches = loader.epoch(at.epoch, at.step);
     const int64_t epoch_end = std::min(last_step, state.step + epoch_steps - at.step);
     while (state.step < epoch_end && !result.stopped) {
       const auto begin = Clock::now();
       const StopVote vote(communicator);
-      seed_dropout(options.seed, state.step, rank);
       StepRecord record{.step = state.step + 1, .epoch = at.epoch + 1, .rate = rate(state.step)};
 
-      const double accuracy = accumulate_gradients(model, ddp, batches, options.accumulate);
+      const double accuracy = accumulate_gradients(model, ddp, batches, loader.batches_per_step(),
+                                                   rank, dropout_of(options.seed, state.step));
       record.loss = finite(ddp.loss(), record.step);
       if (options.clip) {
         record.gradient_norm = optim::clip_grad_norm(optimizer->parameters(), *options.clip);
@@ -164,14 +179,7 @@ TrainResult train(const TrainOptions& options, Communicator& communicator,
       report.step(record, accuracy, samples, seconds_since(begin));
       if (options.save_every && state.step % *options.save_every == 0) save();
     }
-    save();  // first: whatever goes wrong from here on, the epoch is not lost
-    if (!result.stopped) {
-      result.test = evaluate(model, test_set, communicator);
-      report.evaluation(*result.test);
-    }
-  }
-  if (!result.stopped && !result.test) {  // resumed at its end
-    result.test = evaluate(model, test_set, communicator);
+    save();
   }
 
   result.step = state.step;

@@ -31,6 +31,20 @@ void share_cores(const Communicator& communicator, std::optional<int64_t> thread
   }
 }
 
+/// A line about what the weights depend on, where the user has reason to expect something.
+std::string describe_sums(const TrainOptions& options, int ranks) {
+  if (const int64_t shards = options.virtual_shards(ranks)) {
+    return fmt::format(
+        "{} virtual shards a step: the same weights on 1, 2, 4, ... {} ranks (--reproducible 0 is "
+        "faster)\n",
+        shards, shards);
+  }
+  if (!options.global_batch || options.reproducible) return "";
+  return fmt::format(
+      "no virtual shards on {} ranks with {} passes: the weights depend on both, by rounding\n",
+      ranks, options.accumulate);
+}
+
 void print_result(const TrainResult& result, const TrainOptions& options, int ranks) {
   fmt::print("{:.0f} samples/s", result.samples_per_second);
   if (ranks > 1)
@@ -57,7 +71,9 @@ int run(Communicator& communicator, int argc, char** argv) {
 
   share_cores(communicator, options.threads);
   const std::string ranks = distributed::preflight(communicator);
-  if (first && !options.quiet) std::cout << ranks << std::flush;
+  if (first && !options.quiet) {
+    std::cout << ranks << describe_sums(options, communicator.size()) << std::flush;
+  }
 
   std::optional<data::ImageDataset> training_set, test_set;
   communicator.together("data", [&] {

@@ -2,12 +2,58 @@
 #include "models/train_options.h"
 
 #include <CLI/CLI.hpp>
+#include <bit>
+#include <charconv>
 #include <cmath>
+#include <limits>
 
 #include "core/raise.h"
 #include "optim/schedule.h"
 
 namespace capstan::models {
+
+namespace {
+
+/// Refuses what is not a T: CLI11 makes a number that is too large the largest.
+template <class T>
+std::string check_integer(const std::string& text) {
+  T value;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error == std::errc() && end == text.data() + text.size()) return "";
+  using Limits = std::numeric_limits<T>;
+  return fmt::format("expected an integer in [{}, {}], got {}", Limits::min(), Limits::max(), text);
+}
+
+/// The type of an option's value, whether it may be left open or not (never called).
+template <class T>
+T value_of(const std::optional<T>&);
+template <class T>
+T value_of(const T&);
+
+/// The options of one group of the help text.
+class Group {
+ public:
+  Group(CLI::App& app, const char* name) : app_(app), name_(name) {}
+
+  /// An option that sets `field`, or a flag if that is a bool.
+  template <class T>
+  CLI::Option* add(const char* option, T& field, const char* help) {
+    using Value = decltype(value_of(field));
+    if constexpr (std::is_same_v<Value, bool>) {
+      return app_.add_flag(option, field, help)->group(name_);
+    } else {
+      CLI::Option* added = app_.add_option(option, field, help)->group(name_);
+      if constexpr (std::is_integral_v<Value>) added->check(check_integer<Value>, "");
+      return added;
+    }
+  }
+
+ private:
+  CLI::App& app_;
+  const char* name_;
+};
+
+}  // namespace
 
 CommandLine parse_command_line(int argc, const char* const* argv) {
   CommandLine line;
@@ -20,61 +66,59 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   // The last one counts, so that a script's options can be followed by a person's.
   app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
 
-  app.add_option("--model", o.model, "mlp or lenet")->group("Model");
-  app.add_option("--dropout", o.dropout, "Probability of dropping an activation")->group("Model");
-  app.add_option("--dtype", o.dtype, "float32 or float64")->group("Model");
-  app.add_option("--seed", o.seed, "Of weights, order of samples and dropout")
-      ->group("Model")
-      ->check(CLI::NonNegativeNumber);
-  // A machine may keep its copy of the data elsewhere, and have more or fewer cores.
-  app.add_option("--data", o.data, "Folder of the four IDX files, plain or gzip")
-      ->group("Data")
-      ->configurable(false);
+  Group model(app, "Model");
+  model.add("--model", o.model, "mlp or lenet");
+  model.add("--dropout", o.dropout, "Probability of dropping an activation");
+  model.add("--dtype", o.dtype, "float32 or float64");
+  model.add("--seed", o.seed, "Of weights, order of samples and dropout");
 
-  app.add_option("--epochs", o.epochs, "Passes over the data; the rate's schedule ends with them")
-      ->group("Length");
-  app.add_option("--steps", o.steps, "Stop at this step of the schedule; --resume goes on")
-      ->group("Length");
+  Group data(app, "Data");
+  auto* folder = data.add("--data", o.data, "Folder of the four IDX files, plain or gzip");
 
-  auto* batch = app.add_option("--batch", o.batch, "Samples of one forward pass on one rank");
-  batch->group("Batch");
-  app.add_option("--global-batch", o.global_batch,
-                 "Samples of one step, over all ranks and accumulated passes")
-      ->group("Batch")
-      ->excludes(batch);
-  app.add_option("--accumulate", o.accumulate, "Forward and backward passes of one step")
-      ->group("Batch");
+  Group length(app, "Length");
+  length.add("--epochs", o.epochs, "Passes over the data; the rate's schedule ends with them");
+  length.add("--steps", o.steps, "Stop at this step of the schedule; --resume goes on");
 
-  app.add_option("--optimizer", o.optimizer, "sgd or adamw")->group("Optimizer");
-  app.add_option("--rate", o.rate, "Highest learning rate (sgd 0.02, adamw 0.001)")
-      ->group("Optimizer");
-  app.add_flag("--scale-rate", o.scale_rate, "Linear scaling rule: multiply the rate by the ranks")
-      ->group("Optimizer");
-  app.add_option("--warmup", o.warmup, "Steps until the rate is reached (a fifth of the schedule)")
-      ->group("Optimizer");
-  app.add_option("--weight-decay", o.weight_decay, "Weight decay (sgd 0.0005, adamw 0.01)")
-      ->group("Optimizer");
-  auto* momentum = app.add_option("--momentum", o.momentum, "Momentum of sgd")->group("Optimizer");
-  auto* nesterov = app.add_flag("--nesterov,!--no-nesterov", o.nesterov,
-                                "Nesterov's momentum in sgd (the default)");
-  nesterov->group("Optimizer");
-  app.add_option("--clip", o.clip, "Limit of the norm of all gradients")->group("Optimizer");
+  Group batch(app, "Batch");
+  auto* of_rank = batch.add("--batch", o.batch, "Samples of one forward pass on one rank");
+  batch
+      .add("--global-batch", o.global_batch,
+           "Samples of one step, over all ranks and accumulated passes")
+      ->excludes(of_rank);
+  batch.add("--accumulate", o.accumulate, "Forward and backward passes of one step, at least");
+  batch.add("--reproducible", o.reproducible,
+            "Virtual shards of a step, 0 for none: the same weights on any number of ranks that "
+            "divides them (16 with --global-batch, if ranks and passes do)");
 
-  app.add_option("--threads", o.threads, "Threads of each rank (its share of the cores)")
-      ->group("Machine")
-      ->configurable(false);
-  app.add_option("--bucket-mb", o.bucket_mb, "MiB of gradients that are reduced together")
-      ->group("Machine");
+  Group optimizer(app, "Optimizer");
+  optimizer.add("--optimizer", o.optimizer, "sgd or adamw");
+  optimizer.add("--rate", o.rate, "Highest learning rate (sgd 0.02, adamw 0.001)");
+  optimizer.add("--scale-rate", o.scale_rate,
+                "Linear scaling rule: multiply the rate by the ranks");
+  optimizer.add("--warmup", o.warmup, "Steps until the rate is reached (a fifth of the schedule)");
+  optimizer.add("--weight-decay", o.weight_decay, "Weight decay (sgd 0.0005, adamw 0.01)");
+  auto* momentum = optimizer.add("--momentum", o.momentum, "Momentum of sgd");
+  auto* nesterov = optimizer.add("--nesterov,!--no-nesterov", o.nesterov,
+                                 "Nesterov's momentum in sgd (the default)");
+  optimizer.add("--clip", o.clip, "Limit of the norm of all gradients");
 
-  app.add_option("--checkpoint", o.checkpoint, "Folder to save to, after each epoch and at the end")
-      ->group("Output");
-  app.add_option("--save-every", o.save_every, "Save every so many steps, too")->group("Output");
-  app.add_flag("--resume", o.resume, "Continue from the checkpoint")->group("Output");
-  app.add_option("--metrics", o.metrics, "File for a JSON line a step and an evaluation")
-      ->group("Output");
-  app.add_option("--plot", o.plot, "SVG file for the curves of loss and accuracy")->group("Output");
-  app.add_option("--progress", o.progress, "auto, bar, lines or none")->group("Output");
-  app.add_flag("--quiet", o.quiet, "Print the results only")->group("Output");
+  Group machine(app, "Machine");
+  auto* threads =
+      machine.add("--threads", o.threads, "Threads of each rank (its share of the cores)");
+  machine.add("--bucket-mb", o.bucket_mb, "MiB of gradients that are reduced together");
+
+  Group output(app, "Output");
+  output.add("--checkpoint", o.checkpoint, "Folder to save to, after each epoch and at the end");
+  output.add("--save-every", o.save_every, "Save every so many steps, too");
+  output.add("--resume", o.resume, "Continue from the checkpoint");
+  output.add("--metrics", o.metrics, "File for a JSON line a step and an evaluation");
+  output.add("--plot", o.plot, "SVG file for the curves of loss and accuracy");
+  output.add("--progress", o.progress, "auto, bar, lines or none");
+  output.add("--quiet", o.quiet, "Print the results only");
+
+  // Ranks need not agree on these: a machine may keep its copy of the data elsewhere, and have more
+  // or fewer cores.
+  for (CLI::Option* own : {folder, threads}) own->configurable(false);
 
   try {
     app.parse(argc, argv);
@@ -137,6 +181,11 @@ void check(const TrainOptions& o) {
   require_count("--global-batch", o.global_batch, 1'000'000'000);
   require_count("--accumulate", o.accumulate, 1'000'000);
   require_count("--threads", o.threads, 1024);
+  if (o.reproducible) {
+    const int64_t shards = *o.reproducible;
+    require(shards >= 0 && shards <= 65536 && std::popcount(static_cast<uint64_t>(shards)) <= 1,
+            "--reproducible", "0 or a power of two up to 65536", shards);
+  }
   if (o.warmup) require(*o.warmup >= 0, "--warmup", "0 or more", *o.warmup);
   if (o.weight_decay) {
     require(*o.weight_decay >= 0 && std::isfinite(*o.weight_decay), "--weight-decay", "0 or more",
@@ -163,6 +212,22 @@ double TrainOptions::peak_rate(int64_t ranks) const {
 
 double TrainOptions::decay() const {
   return weight_decay.value_or(optimizer == "sgd" ? 5e-4 : 1e-2);
+}
+
+int64_t TrainOptions::virtual_shards(int64_t ranks) const {
+  const auto fits = [&](int64_t shards) {
+    return shards % ranks == 0 && shards / ranks >= accumulate;
+  };
+  if (reproducible) {
+    if (*reproducible == 0 || fits(*reproducible)) return *reproducible;
+    raise<ValueError>(
+        "[options] --reproducible {} cannot be shared out to {} ranks with {} passes or more each",
+        *reproducible, ranks, accumulate);
+  }
+  if (!global_batch) return 0;
+  const int64_t most = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(*global_batch)));
+  const int64_t shards = std::min(kVirtualShards, most);
+  return fits(shards) ? shards : 0;
 }
 
 int64_t TrainOptions::samples_per_step(int64_t ranks) const {

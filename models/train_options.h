@@ -10,6 +10,9 @@
 
 namespace capstan::models {
 
+/// Enough for 16 ranks, or for 4 ranks with 4 passes each.
+inline constexpr int64_t kVirtualShards = 16;
+
 struct TrainOptions {
   std::string model = "lenet";  // or "mlp"
   std::string data = data::kFashionMnistDirectory;
@@ -25,7 +28,9 @@ struct TrainOptions {
   // Samples of one optimizer step: batch * accumulate * ranks, or global_batch.
   int64_t batch = 64;  // of one forward pass on one rank
   std::optional<int64_t> global_batch;
-  int64_t accumulate = 1;  // forward and backward passes of one step
+  int64_t accumulate = 1;  // forward and backward passes of one step, at least
+  // Virtual shards of a step, 0 for none: see virtual_shards().
+  std::optional<int64_t> reproducible;
 
   // Optimizer. What is left open is chosen by its name; see defaults in train_options.cc.
   std::string optimizer = "sgd";  // or "adamw"
@@ -54,6 +59,11 @@ struct TrainOptions {
   double peak_rate(int64_t ranks) const;
   double decay() const;
   int64_t samples_per_step(int64_t ranks) const;
+  /// Into how many virtual shards a step is cut, so that the weights are the same to the last bit
+  /// on any number of ranks; 0: into the ranks' own passes, whose sums depend on the ranks by
+  /// rounding. A fixed global batch is cut into kVirtualShards, if the ranks can share them out.
+  /// Throws ValueError for an impossible `reproducible`.
+  int64_t virtual_shards(int64_t ranks) const;
 };
 
 /// Throws ValueError, naming the option as the command line does, for anything that is impossible.

@@ -6,7 +6,8 @@
 //
 // A checkpoint is a folder:
 //
-//   latest.json          the manifest: the run, where it stands, and the slot with its SHA-256 sums
+//   latest.json          the manifest: the run, where it stands, the slot, and SHA-256 sums of the
+//                        slot's files and of the manifest itself
 //   a/, b/               two slots, each with model.safetensors and optimizer.safetensors
 //
 // A save fills the slot that the manifest does not name and then replaces the manifest in one
@@ -40,11 +41,19 @@ struct TrainState {
   int64_t samples = 0;                   // consumed by them, over all ranks
   std::vector<int> gradient_order = {};  // Ddp's; sums over ranks depend on it in their last bit
 
-  /// Writes a checkpoint. For one rank; throws IoError if the disk refuses.
+  /// The manifest and the slots: what saves in `folder` replace.
+  static std::vector<std::string> paths(const std::string& folder);
+
+  /// Makes the folder, if need be. Throws IoError if a save could not write there.
+  static void prepare(const std::string& folder);
+
+  /// Writes a checkpoint, and removes what a save that was killed left there. For one rank; throws
+  /// IoError if the disk refuses.
   void save(const std::string& folder) const;
 
-  /// Continues from a checkpoint, which rank 0 reads and sends to the others: only rank 0 needs the
-  /// folder. A collective. Every rank throws SharedError if there is none, if a file is damaged or
+  /// Continues from a checkpoint, which only rank 0 reads. A collective: all ranks get the place of
+  /// the run and the optimizer's state; the weights reach them with the Ddp, which sends them in
+  /// any case. Every rank throws SharedError if there is no checkpoint, if a file is damaged or
   /// missing, or if it is of another run.
   void load(const std::string& folder, distributed::Communicator& communicator);
 };

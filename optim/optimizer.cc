@@ -44,7 +44,7 @@ void Optimizer::step(double rate) {
     raise<ValueError>("[optimizer.step] the rate must be a number >= 0, got {}", rate);
   }
   for (const auto& [name, parameter] : parameters_) {
-    if (parameter.has_grad() && accumulator(parameter).unreduced) {
+    if (parameter.requires_grad() && accumulator(parameter).unreduced) {
       raise<GradientError>(
           "[optimizer.step] the gradient of '{}' is this rank's share only: its backward passes "
           "did not "

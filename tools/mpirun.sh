@@ -24,6 +24,9 @@ default OMPI_MCA_btl_vader_single_copy_mechanism none
 default OMPI_MCA_btl_tcp_if_include lo
 default OMPI_MCA_oob_tcp_if_include lo
 
+# After a rank's error mpirun adds a note of its own. OMPI_MCA_orte_execute_quiet=1 takes it away, but not by default:
+# mpirun then says nothing either of a program that is missing or a rank that was killed.
+
 # Sanitizer builds: Open MPI keeps memory until the process ends, and is not instrumented itself.
 default ASAN_OPTIONS detect_leaks=0
 default TSAN_OPTIONS ignore_noninstrumented_modules=1

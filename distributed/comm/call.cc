@@ -25,9 +25,23 @@ Call Call::with_root(int rank) const {
   return call;
 }
 
+Call Call::with_algorithm(Algorithm which) const {
+  Call call = *this;
+  call.algorithm = which;
+  return call;
+}
+
+Call Call::with_place(int32_t number, int64_t at) const {
+  Call call = *this;
+  call.memory = number;
+  call.offset = at;
+  return call;
+}
+
 bool same_call(const Call& a, const Call& b) {
   return a.sequence == b.sequence && a.kind == b.kind && a.dtype == b.dtype && a.count == b.count &&
-         a.root == b.root && a.op == b.op && std::strcmp(a.tag, b.tag) == 0;
+         a.root == b.root && a.op == b.op && a.memory == b.memory && a.offset == b.offset &&
+         a.algorithm == b.algorithm && std::strcmp(a.tag, b.tag) == 0;
 }
 
 std::string to_string(Kind kind) {
@@ -43,7 +57,9 @@ std::string to_string(Kind kind) {
                                            "send_recv",
                                            "all_gather_strings",
                                            "broadcast_string",
-                                           "split"};
+                                           "split",
+                                           "share",
+                                           "connect"};
   const auto index = static_cast<size_t>(kind);
   return index < std::size(kNames) ? kNames[index] : "?";
 }
@@ -54,13 +70,23 @@ std::string to_string(Reduce op) {
   return index < std::size(kNames) ? kNames[index] : "?";
 }
 
+std::string to_string(Algorithm algorithm) {
+  static constexpr const char* kNames[] = {"automatic", "shared_memory", "ring",
+                                           "halving_doubling"};
+  const auto index = static_cast<size_t>(algorithm);
+  return index < std::size(kNames) ? kNames[index] : "?";
+}
+
 std::string to_string(const Call& call) {
   std::string text = call.sequence ? fmt::format("call {} ", call.sequence) : "";
   text += to_string(call.kind);
   if (call.has_op) text += " " + to_string(call.op);
   if (call.root >= 0) text += fmt::format(" root {}", call.root);
-  const bool has_tensor = call.kind <= Kind::all_to_all || call.kind == Kind::send_recv;
+  const bool has_tensor =
+      call.kind <= Kind::all_to_all || call.kind == Kind::send_recv || call.kind == Kind::share;
   if (has_tensor) text += fmt::format(" {}[{}]", to_string(call.dtype), call.count);
+  if (call.algorithm != Algorithm::automatic) text += " by " + to_string(call.algorithm);
+  if (call.memory) text += fmt::format(" at {} of shared memory {}", call.offset, call.memory);
   if (call.tag[0]) text += fmt::format(" \"{}\"", call.tag);
   return text;
 }

@@ -10,6 +10,15 @@ namespace capstan::distributed {
 Channel::Channel(Transport& transport, std::chrono::milliseconds timeout)
     : transport_(transport), timeout_(timeout) {}
 
+void Channel::connect() {
+  begin(Call(Kind::connect, {}));
+  for (int r = 0; r < size(); ++r) {
+    if (transport_.host(r) != transport_.host(0)) return finish();
+  }
+  auto memory = share_memory(*this, Board::bytes());
+  if (memory) board_ = std::make_unique<Board>(std::move(memory), rank());
+}
+
 void Channel::begin(const Call& call) {
   call_ = call;
   deadline_ = Clock::now() + timeout_;
@@ -20,35 +29,66 @@ void Channel::begin(const Call& call) {
 void Channel::show_call(int peer) {
   if (shown_) return;
   shown_ = true;
-  transport_.post(peer, &call_, sizeof call_);
+  if (board_ && call_.kind != Kind::send_recv) {
+    wait_until(peer, [&] { return board_->has_room(call_.sequence, peer); });
+    board_->show(call_);
+  } else {
+    transport_.post(peer, &call_, sizeof call_);
+  }
 }
 
 void Channel::look_at_call(int peer) {
   if (looked_) return;
   looked_ = true;
-  if (!transport_.receive(peer, &theirs_, sizeof theirs_, deadline_)) timed_out(peer);
-  if (same_call(call_, theirs_)) return;
+  if (board_ && call_.kind != Kind::send_recv) {
+    wait_until(peer, [&] { return board_->shows(peer, call_.sequence); });
+    compare_calls(peer, board_->read(peer, call_.sequence));
+  } else {
+    if (!transport_.receive(peer, &theirs_, sizeof theirs_, deadline_)) timed_out(peer);
+    compare_calls(peer, theirs_);
+  }
+}
+
+void Channel::compare_calls(int peer, const Call& theirs) const {
+  if (same_call(call_, theirs)) return;
   // Both ends may find the difference: name the lower rank first, so that they use the same words.
   const bool first = rank() < peer;
   raise<MismatchError>(
       "[{}] the ranks' calls differ: rank {} made {}, rank {} made {}; every rank must make the "
       "same calls in the same order",
-      to_string(first ? call_.kind : theirs_.kind), std::min(rank(), peer),
-      to_string(first ? call_ : theirs_), std::max(rank(), peer),
-      to_string(first ? theirs_ : call_));
+      to_string(first ? call_.kind : theirs.kind), std::min(rank(), peer),
+      to_string(first ? call_ : theirs), std::max(rank(), peer), to_string(first ? theirs : call_));
+}
+
+void Channel::meet() {
+  look_at_call(left());  // before anything is done with the others' memory
+  board_->arrive();
+  for (int r = 0; r < size(); ++r) {
+    if (r != rank()) wait_until(r, [&] { return board_->has_arrived(r); });
+  }
+}
+
+// For what another rank does in shared memory.
+template <class F>
+void Channel::wait_until(int peer, const F& ready) {
+  for (Pause pause; !ready(); pause()) {
+    if (transport_.disturbed() && patience_.over()) throw Interrupted{};
+    if (Clock::now() > deadline_) timed_out(peer);
+  }
 }
 
 void Channel::send(int peer, const void* data, int64_t bytes) {
   if (call_.kind == Kind::send_recv) show_call(peer);
+  const bool counts = call_.kind != Kind::connect && call_.kind != Kind::share;  // else no payload
   const auto* from = static_cast<const std::byte*>(data);
   int64_t done = 0;
   do {
     const int64_t piece = std::min(bytes - done, kPieceBytes);
     transport_.post(peer, from + done, piece);
     done += piece;
-    messages_.fetch_add(1, std::memory_order_relaxed);
+    if (counts) messages_.fetch_add(1, std::memory_order_relaxed);
   } while (done < bytes);
-  bytes_sent_.fetch_add(bytes, std::memory_order_relaxed);
+  if (counts) count_sent(bytes);
 }
 
 void Channel::receive(int peer, void* data, int64_t bytes) {

@@ -9,20 +9,25 @@
 
 #include "core/raise.h"
 #include "distributed/comm/direct.h"
+#include "distributed/comm/halving_doubling.h"
 #include "distributed/comm/progress.h"
 #include "distributed/comm/ring.h"
+#include "distributed/comm/shared.h"
 #include "distributed/comm/tree.h"
 
 namespace capstan::distributed {
 namespace {
 
+void check_device(Kind kind, Device device) {
+  if (device.kind == Device::Kind::cpu) return;
+  raise<DeviceError>("[{}] this communicator moves host memory, got a tensor on {}",
+                     to_string(kind), device);
+}
+
 // A tensor as the algorithms see it. Holding one keeps the memory alive.
 struct Buffer {
   Buffer(Kind kind, const Tensor& tensor) : tensor(tensor) {
-    if (tensor.device().kind != Device::Kind::cpu) {
-      raise<DeviceError>("[{}] this communicator moves host memory, got a tensor on {}",
-                         to_string(kind), tensor.device());
-    }
+    check_device(kind, tensor.device());
     if (!tensor.is_contiguous()) {
       raise<ShapeError>(
           "[{}] the tensor must be contiguous, got shape {} with strides {}; pass a copy",
@@ -63,6 +68,17 @@ void check_parts(Kind kind, const Buffer& all, const Buffer& part, int size) {
   }
 }
 
+Algorithm choose(const Channel& channel, Algorithm wanted, Order order) {
+  if (channel.size() == 1) return Algorithm::ring;  // it does nothing
+  if (wanted == Algorithm::shared_memory && !channel.shares_memory()) {
+    raise<CommError>(
+        "[all_reduce] the ranks do not share memory: leave the algorithm to be chosen");
+  }
+  if (wanted != Algorithm::automatic) return wanted;
+  if (channel.shares_memory()) return Algorithm::shared_memory;
+  return order == Order::tree ? Algorithm::halving_doubling : Algorithm::ring;
+}
+
 }  // namespace
 
 std::chrono::milliseconds CommOptions::default_timeout() {
@@ -78,8 +94,8 @@ std::chrono::milliseconds CommOptions::default_timeout() {
 }
 
 Communicator::Communicator(std::unique_ptr<Transport> transport, CommOptions options)
-    : progress_(std::make_unique<Progress>(std::move(transport), options)) {}
-Communicator::~Communicator() = default;
+    : progress_(std::make_shared<Progress>(std::move(transport), options)) {}
+Communicator::~Communicator() { progress_->stop(); }
 
 int Communicator::rank() const { return progress_->transport().rank(); }
 int Communicator::size() const { return progress_->transport().size(); }
@@ -93,12 +109,75 @@ Work Communicator::start(const Call& call, std::function<void(Channel&)> body) {
   return progress_->start(call, std::move(body));
 }
 
-Work Communicator::all_reduce(const Tensor& tensor, Reduce op, std::string_view tag) {
+Tensor Communicator::shared_zeros(const Shape& shape, TensorOptions options, std::string_view tag) {
+  check_device(Kind::share, options.device);
+  const int64_t count = empty(shape, {options.dtype, Device::meta()}).numel();
+  const int64_t bytes = count * item_size(options.dtype);
+  if (size() == 1) return zeros(shape, options);
+  struct State {
+    std::shared_ptr<SharedMemory> memory;
+    int32_t number;
+  };
+  auto state = std::make_shared<State>();
+  start(Call(Kind::share, tag, options.dtype, count), [state, bytes](Channel& channel) {
+    state->number = static_cast<int32_t>(channel.call().sequence);
+    if (channel.shares_memory()) state->memory = share_memory(channel, bytes);
+    channel.finish();
+  }).wait();
+  const std::shared_ptr<const SharedMemory> memory = state->memory;
+  if (!memory) return zeros(shape, options);
+  {
+    std::lock_guard lock(mutex_);
+    std::erase_if(shared_, [](const Shared& s) { return s.memory.expired(); });
+    shared_.push_back({state->number, memory});
+  }
+  auto storage = make_ref<Storage>(memory->block(rank()), bytes, options.device, [memory] {});
+  return tensor_over(std::move(storage), Layout::dense(shape), options.dtype);
+}
+
+Communicator::Place Communicator::find_shared(const Tensor& tensor) {
+  const auto* address = static_cast<const std::byte*>(tensor.address());
+  std::lock_guard lock(mutex_);
+  for (const Shared& shared : shared_) {
+    const auto memory = shared.memory.lock();
+    if (!memory) continue;
+    const std::ptrdiff_t offset = address - memory->block(rank());
+    if (offset < 0 || offset >= memory->bytes()) continue;
+    return {memory, shared.number, offset / item_size(tensor.dtype())};
+  }
+  return {};
+}
+
+Work Communicator::all_reduce(const Tensor& tensor, Reduce op, std::string_view tag, Order order) {
   const Buffer buffer(Kind::all_reduce, tensor);
+  const Algorithm wanted = options().all_reduce;
+  if (wanted == Algorithm::ring && order == Order::tree) {
+    raise<ValueError>(
+        "[all_reduce] a ring does not combine in the order of a tree: leave the algorithm to be "
+        "chosen, or take halving_doubling");
+  }
+  const Place place = find_shared(tensor);
   buffer.written();
-  return start(Call(Kind::all_reduce, tag, buffer.dtype, buffer.count).with_op(op),
+  return start(Call(Kind::all_reduce, tag, buffer.dtype, buffer.count)
+                   .with_op(op)
+                   .with_algorithm(wanted)
+                   .with_place(place.number, place.offset),
                [=](Channel& channel) {
-                 ring_all_reduce(channel, op, buffer.dtype, buffer.data, buffer.count);
+                 const auto& [_, data, count, bytes, dtype] = buffer;
+                 switch (choose(channel, wanted, order)) {
+                   case Algorithm::ring:
+                     ring_all_reduce(channel, op, dtype, data, count);
+                     break;
+                   case Algorithm::halving_doubling:
+                     halving_doubling_all_reduce(channel, op, dtype, data, count);
+                     break;
+                   default:
+                     if (place.memory) {
+                       shared_all_reduce(channel, op, dtype, *place.memory, place.offset, count);
+                     } else {
+                       staged_all_reduce(channel, op, dtype, data, count);
+                     }
+                 }
                  buffer.written();
                });
 }

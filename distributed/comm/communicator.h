@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,6 +34,7 @@ namespace capstan::distributed {
 
 class Channel;
 class Progress;
+class SharedMemory;
 class Transport;
 struct Call;
 
@@ -40,6 +42,23 @@ struct Call;
 /// "and". Integers wrap around. min and max of a NaN are NaN. A mean is a sum, divided by the
 /// caller.
 enum class Reduce : uint8_t { sum, min, max, product };
+
+/// In which order the ranks' elements of an all-reduce are combined. The result is the same on all
+/// ranks either way.
+enum class Order : uint8_t {
+  any,   // whatever is fastest
+  tree,  // a balanced binary tree, ((0 + 1) + (2 + 3)) + ...: on 2^k ranks, the upper part of the
+         // same tree over finer leaves, so that the sum does not depend on the number of ranks
+};
+
+/// How an all-reduce is carried out; each is explained, with its cost, above its code.
+enum class Algorithm : uint8_t {
+  automatic,      // shared_memory on one host; on several, halving_doubling for the order of a
+                  // tree, and the ring for any order
+  shared_memory,  // of one host; best for tensors that lie in it, see shared_zeros()
+  ring,
+  halving_doubling,
+};
 
 /// A CommError that every rank of the communicator throws with the same text.
 struct SharedError : CommError {
@@ -52,6 +71,8 @@ struct CommOptions {
   std::chrono::milliseconds timeout = default_timeout();
   /// How long a failing rank waits to hear from its peers, so that all agree on one text.
   std::chrono::milliseconds grace{2000};
+  /// The same on all ranks.
+  Algorithm all_reduce = Algorithm::automatic;
 
   /// Throws ValueError if CAPSTAN_TIMEOUT is not a positive number.
   static std::chrono::milliseconds default_timeout();
@@ -82,8 +103,19 @@ class Communicator {
   // DtypeError, DeviceError or ValueError for bad arguments, at once and on this rank alone. `tag`
   // says in words what is being sent, for the flight record and for errors.
 
+  /// Zeros in memory that the ranks of this host share, where a reduction moves each byte the least
+  /// times; ordinary zeros where the ranks run on several hosts. For tensors that are used often,
+  /// such as gradient buckets. A collective that waits until it is done. Views of the tensor are
+  /// recognised by their place, which must be the same on all ranks; its memory is the other ranks'
+  /// to write to while a call on it runs, and never else.
+  /// Throws ShapeError for negative sizes, DeviceError for a device that is not a CPU.
+  Tensor shared_zeros(const Shape& shape, TensorOptions options = {}, std::string_view tag = {});
+
   /// Combines the ranks' tensors element by element, in place, the same to the bit on every rank.
-  Work all_reduce(const Tensor& tensor, Reduce op = Reduce::sum, std::string_view tag = {});
+  /// Throws ValueError for Order::tree where options() ask for the ring, and CommError, on all
+  /// ranks, where they ask for shared memory on several hosts.
+  Work all_reduce(const Tensor& tensor, Reduce op = Reduce::sum, std::string_view tag = {},
+                  Order order = Order::any);
   /// As all_reduce, but only the root's tensor is changed.
   Work reduce(const Tensor& tensor, int root, Reduce op = Reduce::sum, std::string_view tag = {});
   /// Copies the root's elements into every rank's tensor.
@@ -147,7 +179,21 @@ class Communicator {
   Work start(const Call& call, std::function<void(Channel&)> body);
   void check_peer(int peer) const;
 
-  std::unique_ptr<Progress> progress_;
+  // What shared_zeros() made and still exists.
+  struct Shared {
+    int32_t number;  // of the call that made it, so the same on all ranks
+    std::weak_ptr<const SharedMemory> memory;
+  };
+  struct Place {
+    std::shared_ptr<const SharedMemory> memory;  // null for ordinary memory
+    int32_t number = 0;
+    int64_t offset = 0;  // in elements
+  };
+  Place find_shared(const Tensor& tensor);
+
+  std::mutex mutex_;  // guards shared_
+  std::vector<Shared> shared_;
+  std::shared_ptr<Progress> progress_;
 };
 
 }  // namespace capstan::distributed

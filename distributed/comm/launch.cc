@@ -1,8 +1,10 @@
 // Implements world(), preflight() and run_main().
 #include "distributed/comm/launch.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 
 #include "core/raise.h"
 #include "core/threads.h"
@@ -36,10 +38,37 @@ void complain(const std::string& program, const std::string& message) {
   std::fflush(stderr);
 }
 
+// What launchers set. srun sets the step's variables; SLURM_NTASKS alone only says that we are
+// inside an allocation.
+struct Variables {
+  const char *launcher, *size, *rank;
+};
+constexpr Variables kVariables[] = {
+    {"mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
+    {"mpiexec (PMI)", "PMI_SIZE", "PMI_RANK"},
+    {"srun (Slurm)", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
+};
+
+// Those that are set, or null.
+const Variables* find_variables() {
+  const auto is_set = [](const Variables& known) { return std::getenv(known.size) != nullptr; };
+  const auto found = std::ranges::find_if(kVariables, is_set);
+  return found == std::end(kVariables) ? nullptr : found;
+}
+
+// Whether this rank speaks for all before they have a communicator. Variables that make no sense
+// may be what there is to say, so they are only looked at.
+bool is_speaker() {
+  const Variables* variables = find_variables();
+  const char* rank = variables ? std::getenv(variables->rank) : nullptr;
+  return !rank || std::string(rank) == "0";
+}
+
 // The end of a rank whose body threw: tells the others, lets the lowest of them report, and ends.
+// `message` is what counts if all ranks were ended by it, else `account`, after "rank N: ".
 [[noreturn]] void end_after(Communicator& communicator, const std::string& program,
-                            const std::string& message) {
-  communicator.fail(message);
+                            const std::string& message, const std::string& account) {
+  communicator.fail(account);
   const bool all_came =
       communicator.leave(message, [&](const std::string& text) { complain(program, text); });
   // Ranks that did not come in time are stopped or busy: end them as well. Open MPI's mpirun does
@@ -52,25 +81,15 @@ void complain(const std::string& program, const std::string& message) {
 }  // namespace
 
 std::optional<Launcher> find_launcher() {
-  // srun sets the step's variables; SLURM_NTASKS alone only says that we are inside an allocation.
-  static constexpr struct {
-    const char *name, *size, *rank;
-  } kLaunchers[] = {
-      {"mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
-      {"mpiexec (PMI)", "PMI_SIZE", "PMI_RANK"},
-      {"srun (Slurm)", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
-  };
-  for (const auto& known : kLaunchers) {
-    if (!std::getenv(known.size)) continue;
-    const Launcher launcher{known.name, environment_number(known.rank),
-                            environment_number(known.size)};
-    if (launcher.size < 1 || launcher.rank >= launcher.size) {
-      raise<CommError>("[launch] {} says that this is rank {} of {}", launcher.name, launcher.rank,
-                       launcher.size);
-    }
-    return launcher;
+  const Variables* variables = find_variables();
+  if (!variables) return std::nullopt;
+  const Launcher launcher{variables->launcher, environment_number(variables->rank),
+                          environment_number(variables->size)};
+  if (launcher.size < 1 || launcher.rank >= launcher.size) {
+    raise<CommError>("[launch] {} says that this is rank {} of {}", launcher.name, launcher.rank,
+                     launcher.size);
   }
-  return std::nullopt;
+  return launcher;
 }
 
 std::unique_ptr<Communicator> world(CommOptions options) {
@@ -105,8 +124,7 @@ int run_main(int argc, char** argv, const Main& body) {
     communicator = world();
   } catch (const std::exception& error) {
     // The environment is the same for all ranks, so one of them may speak for all.
-    const char* rank = std::getenv("OMPI_COMM_WORLD_RANK");
-    if (!rank || std::string(rank) == "0") complain(program, error.what());
+    if (is_speaker()) complain(program, error.what());
     std::_Exit(1);
   }
   try {
@@ -114,10 +132,14 @@ int run_main(int argc, char** argv, const Main& body) {
     // Without this, a rank that ends early would not hear of an error on another one.
     communicator->barrier("end of the program").wait();
     return status;
+  } catch (const SharedError& error) {
+    // If only some ranks have it, it comes from their own communicator, which counts its ranks.
+    const std::string message = error.what();
+    end_after(*communicator, program, message, "in a part of the ranks, counted there: " + message);
   } catch (const std::exception& error) {
-    end_after(*communicator, program, error.what());
+    end_after(*communicator, program, error.what(), error.what());
   } catch (...) {
-    end_after(*communicator, program, "unknown exception");
+    end_after(*communicator, program, "unknown exception", "unknown exception");
   }
 }
 

@@ -23,6 +23,7 @@
 #include <utility>
 
 #include "core/raise.h"
+#include "distributed/comm/pause.h"
 #include "distributed/comm/transport.h"
 
 namespace capstan::distributed {
@@ -76,24 +77,6 @@ class Session {
   }
 
   bool ours_ = false;
-};
-
-// What to do between two tests that found nothing. The first tests follow at once, for small
-// messages between idle ranks; then the core goes to whoever wants it, for 5 us at first and, since
-// a long wait need not end to the microsecond, for at most 100 us.
-class Pause {
- public:
-  void operator()() {
-    if (++tests_ <= kSpins) return;
-    std::this_thread::sleep_for(sleep_);
-    sleep_ = std::min(sleep_ + sleep_ / 2, kLongest);
-  }
-
- private:
-  static constexpr int kSpins = 100;
-  static constexpr std::chrono::nanoseconds kLongest{100'000};
-  int tests_ = 0;
-  std::chrono::nanoseconds sleep_{5'000};
 };
 
 // A Notice as it travels; below the size up to which MPI sends without waiting for the receiver.

@@ -1,8 +1,6 @@
 // Implements Progress and Work.
 #include "distributed/comm/progress.h"
 
-#include <sys/prctl.h>
-
 #include <exception>
 #include <utility>
 #include <vector>
@@ -12,16 +10,21 @@
 namespace capstan::distributed {
 namespace {
 
-// How often an idle progress thread looks for notices of other ranks.
+// How often an idle engine looks for notices of other ranks.
 constexpr std::chrono::milliseconds kIdle{50};
+// After a call its thread looks once more by itself, so that the caller of small ones need not wake
+// it (which takes longer than they do).
+constexpr std::chrono::microseconds kNap{500};
+constexpr int64_t kSmallBytes = 32 << 10;
 
-// Keeps the memory of a failed call for ever: the network may still be at work on it.
-void bury(Progress::Body body, std::vector<std::byte> scratch) {
-  using Grave = std::pair<Progress::Body, std::vector<std::byte>>;
+// Keeps the memory of a failed call for ever: the network, or a rank that has not heard of the
+// failure yet, may still be at work on it.
+void bury(Progress::Body body, Channel::Remains remains) {
+  using Grave = std::pair<Progress::Body, Channel::Remains>;
   static std::mutex mutex;
   static auto& graves = *new std::vector<Grave>;
   std::lock_guard lock(mutex);
-  graves.emplace_back(std::move(body), std::move(scratch));
+  graves.emplace_back(std::move(body), std::move(remains));
 }
 
 }  // namespace
@@ -32,15 +35,15 @@ Work::Work() : state_(std::make_shared<State>()) {
 }
 
 void Work::wait() const {
+  if (!state_->done) {
+    if (const auto engine = state_->engine.lock()) engine->help(*state_);
+  }
   std::unique_lock lock(state_->mutex);
-  state_->changed.wait(lock, [&] { return state_->done; });
+  state_->changed.wait(lock, [&] { return state_->done.load(); });
   if (!state_->error.empty()) throw SharedError(state_->error);
 }
 
-bool Work::done() const {
-  std::lock_guard lock(state_->mutex);
-  return state_->done;
-}
+bool Work::done() const { return state_->done; }
 
 Clock::time_point Work::started() const {
   std::lock_guard lock(state_->mutex);
@@ -66,10 +69,14 @@ Progress::Progress(std::unique_ptr<Transport> transport, const CommOptions& opti
       options_(options),
       exceptions_(std::uncaught_exceptions()),
       channel_(*transport_, options.timeout) {
-  if (transport_->size() > 1) thread_ = std::thread([this] { run(); });
+  if (transport_->size() == 1) return;
+  running_ = true;  // so that nobody helps before the ranks are connected
+  thread_ = std::thread([this] { run_thread(); });
 }
 
-Progress::~Progress() {
+Progress::~Progress() { stop(); }
+
+void Progress::stop() {
   if (!thread_.joinable()) return;
   if (std::uncaught_exceptions() > exceptions_ && failure().empty()) {
     fail("[communicator] the rank left because of an exception");
@@ -94,10 +101,17 @@ Work Progress::start(const Call& call, Body body) {
     run(task);
     return Work(work);
   }
+  work->engine = weak_from_this();
   queue_.push_back(std::move(task));
+  const bool wake = asleep_ || call.count * item_size(call.dtype) > kSmallBytes;
   lock.unlock();
-  changed_.notify_all();
+  if (wake) changed_.notify_all();
   return Work(work);
+}
+
+void Progress::help(const Work::State& work) {
+  std::unique_lock lock(mutex_);
+  while (!work.done && !running_ && !queue_.empty() && !failed_ && !fail_message_) run_first(lock);
 }
 
 void Progress::run(Task& task) {
@@ -114,42 +128,68 @@ void Progress::run(Task& task) {
   task.work->finish({});
 }
 
-void Progress::run() {
-  // Sleeps in a transport's wait are some 10 us long; the default slack would add 50.
-  prctl(PR_SET_TIMERSLACK, 1000UL, 0, 0, 0);
-  std::unique_lock lock(mutex_);
-  for (;;) {
-    const bool something = changed_.wait_for(
-        lock, kIdle, [&] { return !queue_.empty() || stopping_ || fail_message_.has_value(); });
-    if (fail_message_) {
-      Notice mine = notice(*fail_message_, true);
-      lock.unlock();
-      return on_failure(std::move(mine));
-    }
-    if (something && queue_.empty()) return;  // stopping
-    Task* task =
-        something ? &queue_.front() : nullptr;  // stays queued until done; see on_failure()
+// Calls f; false if it failed, and then the communicator has.
+template <class F>
+bool Progress::attempt(const F& f) {
+  try {
+    f();
+    return true;
+  } catch (const Interrupted&) {
+    std::unique_lock lock(mutex_);
+    Notice mine = fail_message_ ? notice(*fail_message_, true) : notice();
     lock.unlock();
-    try {
-      if (task) {
-        run(*task);
-      } else if (transport_->disturbed()) {
-        return on_failure(notice());
-      }
-    } catch (const Interrupted&) {
-      std::optional<std::string> message;
-      {
-        std::lock_guard guard(mutex_);
-        message = fail_message_;
-      }
-      return on_failure(message ? notice(*message, true) : notice());
-    } catch (const std::exception& error) {
-      Notice mine = notice(error.what());
-      mine.explains = dynamic_cast<const MismatchError*>(&error) != nullptr;
-      return on_failure(std::move(mine));
+    on_failure(std::move(mine));
+  } catch (const std::exception& error) {
+    Notice mine = notice(error.what());
+    mine.explains = dynamic_cast<const MismatchError*>(&error) != nullptr;
+    on_failure(std::move(mine));
+  }
+  return false;
+}
+
+// Runs the first call of the queue. The lock is open meanwhile.
+bool Progress::run_first(std::unique_lock<std::mutex>& lock) {
+  Task& task = queue_.front();  // stays queued until it is done; see on_failure()
+  running_ = true;
+  lock.unlock();
+  const bool well = attempt([&] { run(task); });
+  lock.lock();
+  running_ = false;
+  if (well) queue_.pop_front();
+  if (!queue_.empty() || stopping_ || fail_message_) changed_.notify_all();
+  return well;
+}
+
+void Progress::run_thread() {
+  bool well = attempt([&] { channel_.connect(); });
+  std::unique_lock lock(mutex_);
+  running_ = false;
+
+  bool active = false;
+  while (well && !failed_) {
+    asleep_ = !active;
+    const auto time = asleep_ ? std::chrono::microseconds(kIdle) : kNap;
+    const int64_t before = calls_;
+    const bool something = changed_.wait_for(lock, time, [&] {
+      return failed_ || (!running_ && (!queue_.empty() || stopping_ || fail_message_));
+    });
+    asleep_ = false;
+    active = something || calls_ > before;
+    if (failed_ || running_) continue;
+    if (fail_message_ || !something) {
+      const bool told = fail_message_.has_value();
+      running_ = true;
+      lock.unlock();
+      well = attempt([&] {
+        if (told || transport_->disturbed()) throw Interrupted{};
+      });
+      lock.lock();
+      running_ = false;
+    } else if (!queue_.empty()) {
+      well = run_first(lock);
+    } else {
+      return;  // stopping
     }
-    lock.lock();
-    if (task) queue_.pop_front();
   }
 }
 
@@ -163,7 +203,7 @@ Notice Progress::notice(std::string text, bool name_rank) const {
   return notice;
 }
 
-// The end of the progress thread: nothing is sent through this communicator any more but notices.
+// The end of the queue: nothing is sent through this communicator any more but notices.
 void Progress::on_failure(Notice mine) {
   transport_->abandon();
   auto failure = std::make_unique<Failure>(*transport_, mine, options_.grace);
@@ -175,7 +215,7 @@ void Progress::on_failure(Notice mine) {
     queue.swap(queue_);
   }
   changed_.notify_all();
-  if (!queue.empty()) bury(std::move(queue.front().body), channel_.take_scratch());
+  bury(queue.empty() ? Body() : std::move(queue.front().body), channel_.take_remains());
   for (Task& task : queue) {
     record_.set(task.number, FlightRecord::State::failed);
     task.work->finish(failure_->text());

@@ -1,9 +1,13 @@
-// Defines Progress, the engine of a communicator: it numbers calls, runs them in order on its own
-// thread, and is the one place where a failure turns into the state "failed".
+// Defines Progress, the engine of a communicator: it numbers calls, runs them in order, and is the
+// one place where a failure turns into the state "failed".
 //
-// With one rank there is no thread: the call's body runs at once, in the caller.
+// Calls run on the engine's own thread, while their callers compute. A caller that waits does not
+// wait for that thread to wake up: if nobody is at it, it runs the queue itself. So there is one
+// runner at a time, but not always the same thread. With one rank there is no thread, and the
+// call's body runs at once, in the caller.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -23,24 +27,28 @@ namespace capstan::distributed {
 struct Work::State {
   std::mutex mutex;
   std::condition_variable changed;
-  bool done = false;
-  std::string error;  // empty: went well
+  std::atomic<bool> done{false};
+  std::weak_ptr<Progress> engine;  // that will run it
+  std::string error;               // empty: went well
   Clock::time_point started, finished;
 
   void finish(std::string error);
 };
 
-class Progress {
+class Progress : public std::enable_shared_from_this<Progress> {
  public:
   using Body = std::function<void(Channel&)>;
 
   Progress(std::unique_ptr<Transport> transport, const CommOptions& options);
-  /// Runs what is queued, unless the communicator failed or an exception is on its way up: then it
-  /// fails the communicator, since the peers would wait in vain.
   ~Progress();
+  /// The end: runs what is queued, unless the communicator failed or an exception is on its way up:
+  /// then it fails the communicator, since the peers would wait in vain.
+  void stop();
 
   /// Queues a call. Throws SharedError if the communicator has failed.
   Work start(const Call& call, Body body);
+  /// Runs the queue until `work` is done, unless another thread is running it.
+  void help(const Work::State& work);
 
   std::string fail(const std::string& message);
   std::string failure() const;
@@ -60,8 +68,11 @@ class Progress {
     int64_t number;  // in the flight record
   };
 
-  void run();
+  void run_thread();
+  bool run_first(std::unique_lock<std::mutex>& lock);
   void run(Task& task);
+  template <class F>
+  bool attempt(const F& f);
   void on_failure(Notice mine);
   Notice notice(std::string text = {}, bool name_rank = false) const;
 
@@ -70,15 +81,17 @@ class Progress {
   const int exceptions_;  // that were on their way up when this was made
   FlightRecord record_;
   Channel channel_;
-  int64_t reached_ = 0;  // the last collective that was started; used by the progress thread only
+  int64_t reached_ = 0;  // the last collective that was started; used by the runner only
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;
   std::deque<Task> queue_;
   int64_t sequence_ = 0;
   int64_t calls_ = 0;
+  bool running_ = false;  // a thread is at the queue's first call, or connecting
+  bool asleep_ = false;   // the engine's thread will look again only when told, or in kIdle
   bool stopping_ = false;
-  std::optional<std::string> fail_message_;  // from fail(), for the progress thread to act on
+  std::optional<std::string> fail_message_;  // from fail(), for the runner to act on
   std::optional<std::string> failed_;
   std::unique_ptr<Failure> failure_;  // set before failed_, never changed after
 

@@ -33,27 +33,9 @@
 namespace capstan::distributed {
 namespace {
 
-// Calls f(offset, count) for the pieces of elements [begin, end); at least once.
-template <class F>
-void for_each_piece(int64_t begin, int64_t end, int64_t item, const F& f) {
-  const int64_t length = kPieceBytes / item;
-  do {
-    const int64_t count = std::min(length, end - begin);
-    f(begin, count);
-    begin += count;
-  } while (begin < end);
-}
-
 int wrap(int rank, int ranks) { return (rank % ranks + ranks) % ranks; }
 
 }  // namespace
-
-Parts even_parts(int64_t count, int ranks) {
-  Parts starts(ranks + 1);
-  const int64_t length = count / ranks, longer = count % ranks;
-  for (int r = 0; r <= ranks; ++r) starts[r] = r * length + std::min<int64_t>(r, longer);
-  return starts;
-}
 
 void ring_reduce_scatter(Channel& channel, Reduce op, Dtype dtype, const void* in, void* out,
                          const Parts& parts) {

@@ -5,17 +5,10 @@
 // workstations", J. Parallel Distrib. Comput. 69 (2009), sections 3 and 4.
 #pragma once
 
-#include <vector>
-
 #include "distributed/comm/channel.h"
+#include "distributed/comm/parts.h"
 
 namespace capstan::distributed {
-
-/// Where the ranks' parts of a buffer begin, in elements: part r is [starts[r], starts[r+1]).
-using Parts = std::vector<int64_t>;
-
-/// `count` elements in `ranks` parts whose lengths differ by at most one.
-Parts even_parts(int64_t count, int ranks);
 
 /// Combines the ranks' `in`; afterwards part rank() of `out` holds the result, the other parts of
 /// `out` are scratch. `in` and `out` may be the same memory. Sends (n-1)/n of the bytes.

@@ -56,8 +56,8 @@ class Patience {
   Clock::time_point end_{};
 };
 
-/// Messages between two ranks arrive in the order in which they were posted. One thread (the
-/// progress thread) makes all calls, except that any thread may call interrupt().
+/// Messages between two ranks arrive in the order in which they were posted. One thread at a time
+/// makes the calls (the runner of Progress), except that any thread may call interrupt().
 class Transport {
  public:
   virtual ~Transport() = default;

@@ -170,6 +170,22 @@ TEST_CASE("missing files and folders") {
   CHECK_THROWS_WITH_AS(load_safetensors(folder.path()), doctest::Contains("directory"), IoError);
 }
 
+TEST_CASE("a file that cannot be opened") {
+  const TemporaryFolder folder;
+  save_safetensors(folder.file("x"), {});
+  const testing::NoMoreFiles guard;
+  CHECK_THROWS_WITH_AS(load_safetensors(folder.file("x")), doctest::Contains("x: cannot be opened"),
+                       IoError);
+}
+
+TEST_CASE("a file that has fewer bytes than the disk says") {
+  const std::string path = "/sys/class/net/lo/mtu";  // "65536", of 4096 bytes
+  if (std::filesystem::exists(path)) {
+    CHECK_THROWS_WITH_AS(load_safetensors(path), doctest::Contains("cannot read 8 bytes at 0"),
+                         IoError);
+  }
+}
+
 TEST_CASE("bad header lengths") {
   check_refused("1234567", "expected at least 8 bytes, the file has 7");
   check_refused(file_bytes("{}").substr(0, 9), "expected a header of 2 bytes");
@@ -247,6 +263,8 @@ TEST_CASE("what cannot be saved leaves no file") {
                        doctest::Contains("UTF-8"), ValueError);
   CHECK_THROWS_WITH_AS(save_safetensors(path, {{"a", empty({1}, {.device = Device::meta()})}}),
                        doctest::Contains("must be on the cpu, it is on meta"), DeviceError);
+  CHECK_THROWS_WITH_AS(save_safetensors(path, {}, {{"a", std::string(100'000'000, 'x')}}),
+                       doctest::Contains("the header would have 1000000"), ValueError);
   CHECK_THROWS_AS(save_safetensors(path, {{"a", Tensor()}}), ValueError);
   CHECK_THROWS_AS(save_safetensors(folder.file("none/x"), {{"a", one}}), IoError);
   CHECK(folder.count() == 0);

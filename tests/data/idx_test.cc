@@ -146,6 +146,14 @@ TEST_CASE("files that cannot be opened") {
   const TemporaryFolder folder;
   CHECK_THROWS_WITH_AS(read_idx(folder.file("none")), doctest::Contains("No such file"), IoError);
   CHECK_THROWS_WITH_AS(read_idx(folder.path()), doctest::Contains("directory"), IoError);
+  write_file(folder.file("x"), idx_bytes(0x08, {1}, "x"));
+  const testing::NoMoreFiles guard;
+  CHECK_THROWS_WITH_AS(read_idx(folder.file("x")), doctest::Contains("cannot be opened"), IoError);
+}
+
+TEST_CASE("a disk that refuses to read") {  // as Linux does for addresses that hold nothing
+  CHECK_THROWS_WITH_AS(read_idx("/proc/self/mem"), doctest::Contains("the disk refuses to read"),
+                       IoError);
 }
 
 TEST_CASE("find_idx prefers the plain file and says what it looked for") {

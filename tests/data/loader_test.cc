@@ -104,6 +104,35 @@ TEST_CASE("a step holds the same samples on any number of ranks") {
   CHECK(steps(1) == steps(4));
 }
 
+TEST_CASE("virtual shards hold the same samples on any number of ranks") {
+  const NumberDataset set(21);  // the last step has 5 samples for 4 shards
+  const auto shards_on = [&](int64_t ranks) {
+    std::vector<std::vector<Indices>> of_rank;
+    for (int64_t rank = 0; rank < ranks; ++rank) {
+      const DataLoader loader(
+          set, {.batch = 8, .shuffle = true, .rank = rank, .ranks = ranks, .shards = 4});
+      CHECK(loader.batches_per_step() == 4 / ranks);
+      CHECK(loader.steps_per_epoch() == 3);
+      of_rank.push_back(walk(loader.epoch(2, 1)));
+    }
+    std::vector<Indices> all;  // step by step, rank by rank
+    for (int64_t step = 0; step < 2; ++step) {
+      for (const auto& batches : of_rank) {
+        for (int64_t i = 0; i < 4 / ranks; ++i) all.push_back(batches[step * (4 / ranks) + i]);
+      }
+    }
+    return all;
+  };
+  const auto alone = shards_on(1);
+  REQUIRE(alone.size() == 8);
+  for (int shard = 0; shard < 4; ++shard) {
+    CHECK(alone[shard].size() == 2);
+    CHECK(alone[4 + shard].size() == (shard == 0 ? 2 : 1));
+  }
+  CHECK(shards_on(2) == alone);
+  CHECK(shards_on(4) == alone);
+}
+
 TEST_CASE("threads change nothing but the time") {
   NumberDataset set(200);
   const auto with = [&](int threads, int prefetch) {
@@ -213,6 +242,9 @@ TEST_CASE("options that cannot be") {
   refused({.rank = -1});
   refused({.prefetch_threads = -1});
   refused({.prefetch = 0});
+  refused({.ranks = 2, .shards = 3});
+  refused({.ranks = 0, .shards = 4});
+  refused({.shards = -2});
   const DataLoader loader(set, {.batch = 4});
   CHECK_THROWS_AS(loader.epoch(-1), ValueError);
   CHECK_THROWS_AS(loader.epoch(0, -1), ValueError);

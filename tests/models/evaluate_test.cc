@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "distributed/comm/self.h"
 #include "distributed/comm/thread.h"
 #include "tests/models/images.h"
 
@@ -48,6 +49,14 @@ TEST_CASE("every sample counts once, on any number of ranks and at any batch") {
       });
     }
   }
+}
+
+TEST_CASE("an empty set has no accuracy") {
+  const ImageModel model = make_image_model("mlp");
+  const Evaluation found = evaluate(model, Head(squares(1), 0), *distributed::make_self());
+  CHECK(found.samples == 0);
+  CHECK(std::isnan(found.accuracy()));
+  CHECK(std::isnan(found.loss));
 }
 
 TEST_CASE("models go by name") {

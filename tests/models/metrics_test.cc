@@ -1,6 +1,9 @@
 #include "models/metrics.h"
 
 #include <doctest/doctest.h>
+#include <sys/resource.h>
+
+#include <csignal>
 
 #include "core/error.h"
 #include "models/plot.h"
@@ -43,15 +46,45 @@ TEST_CASE("a resumed run keeps what lies before it, and no line is double") {
     REQUIRE(metrics.evaluations().size() == 1);
     CHECK(metrics.evaluations()[0].test_accuracy == 0.75);
   }
-  CHECK(read_file(path) == whole.substr(0, whole.find("{\"step\":5")));
+  const std::string kept = whole.substr(0, whole.find("{\"step\":5"));
+  CHECK(read_file(path) == kept);
+  Metrics(path, 4).add(EvaluationRecord{4, 1, 0.75, 1.5});  // once more
+  CHECK(read_file(path) == kept);
   const Metrics fresh(path, 0);
   CHECK(read_file(path) == "");
 }
 
 TEST_CASE("a file that cannot be written is an error") {
   const TemporaryFolder folder;
-  CHECK_THROWS_AS(Metrics(folder.file("none/m.jsonl"), 0), IoError);
-  CHECK_THROWS_AS(Metrics(folder.path(), 0), IoError);
+  CHECK_THROWS_WITH_AS(Metrics(folder.file("none/m.jsonl"), 0),
+                       doctest::Contains("none/m.jsonl: No such file or directory"), IoError);
+  CHECK_THROWS_WITH_AS(Metrics(folder.path(), 0), doctest::Contains("Is a directory"), IoError);
+  CHECK_THROWS_AS(Metrics("/dev/null", 0), IoError);
+}
+
+TEST_CASE("a disk that fills up is an error") {
+  const TemporaryFolder folder;
+  Metrics metrics(folder.file("m.jsonl"), 0);
+  rlimit limit;
+  REQUIRE(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+  const rlimit small{1000, limit.rlim_max};  // bytes of a file
+  signal(SIGXFSZ, SIG_IGN);
+  setrlimit(RLIMIT_FSIZE, &small);
+  const auto write_all = [&] {
+    for (int64_t step = 1; step <= 100; ++step) metrics.add(StepRecord{step, 1, 2, 0.1, 100});
+  };
+  CHECK_THROWS_WITH_AS(write_all(), doctest::Contains("[metrics] cannot write to "), IoError);
+  setrlimit(RLIMIT_FSIZE, &limit);
+  CHECK(metrics.steps().size() < 20);
+}
+
+TEST_CASE("a file that is there keeps its mode") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("m.jsonl");
+  write_file(path, "");
+  std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+  Metrics(path, 0).add(StepRecord{1, 1, 2, 0.1, 100});
+  CHECK(std::filesystem::status(path).permissions() == std::filesystem::perms::owner_all);
 }
 
 TEST_CASE("a plot shows whatever there is") {

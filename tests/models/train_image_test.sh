@@ -64,6 +64,7 @@ PYTHON
   grep -q '</svg>' "$work/run/loss.svg" || fail "no plot"
   cat "$work/out" >"$work/out$ranks"
 done
+[ "$(tail -n 1 "$work/out1")" = "$(tail -n 1 "$work/out2")" ] || fail "1 and 2 ranks have different weights"
 
 # The same run, stopped in the middle of an epoch and continued, ends with the same weights.
 options="--model mlp --data $data --global-batch 32 --epochs 2 --dropout 0.2 --checkpoint $work/two"
@@ -76,6 +77,7 @@ timeout -s TERM 5 "$program" --model mlp --data "$data" --steps 1000000 --thread
   >"$work/out" 2>"$work/err"
 [ $? != 0 ] || fail "a stopped run ended with status 0"
 grep -q 'stopped by a signal' "$work/out" || fail "a stopped run said nothing: $(cat "$work/out" "$work/err")"
+grep -q '^test accuracy' "$work/out" && fail "a stopped run gave the accuracy of an earlier step: $(cat "$work/out")"
 [ -f "$work/signal/latest.json" ] || fail "a stopped run saved nothing"
 
 # refuse TEXT OPTIONS...: the options are refused with one line that holds TEXT, alone and on two ranks.
@@ -103,6 +105,22 @@ refuse "there is no checkpoint in $work/none" --checkpoint "$work/none" --resume
 refuse "its model is mlp, this run's is lenet" --checkpoint "$work/run" --resume --model lenet
 refuse "its optimizer is sgd, this run's is adamw" --checkpoint "$work/run" --resume --optimizer adamw
 [ ! -e "$work/none" ] || fail "a refused run left files"
+
+# Outputs that cannot be written, or that would overwrite each other, are refused before the first step.
+refuse "cannot create /proc/loss.svg" --plot /proc/loss.svg
+refuse "cannot write to /proc/metrics.jsonl" --metrics /proc/metrics.jsonl
+refuse "cannot make the folder /proc/checkpoint" --checkpoint /proc/checkpoint
+refuse "cannot make the folder $data/train-images-idx3-ubyte" --checkpoint "$data/train-images-idx3-ubyte"
+refuse "cannot make $data/train-images-idx3-ubyte" --plot "$data/train-images-idx3-ubyte/loss.svg"
+ln -s "$work" "$work/link"
+conflict() { refuse "are in each other's way" --checkpoint "$work/none" "$@"; }
+conflict --metrics "$work/x" --plot "$work/x"
+conflict --metrics "$work/x" --plot "$work/run/../link/./x"
+conflict --metrics "$work/none"
+conflict --plot "$work/none/latest.json"
+conflict --plot "$work/link/none/b/model.safetensors"
+conflict --metrics "$work/x" --plot "$work/x/loss.svg"
+[ ! -e "$work/none" ] && [ ! -e "$work/x" ] || fail "refused outputs left files"
 
 cp -r "$work/run" "$work/broken"
 for file in "$work"/broken/[ab]/model.safetensors; do truncate -s 1000 "$file"; done

@@ -33,14 +33,15 @@ void refuse(const std::vector<const char*>& words, const std::string& text) {
 
 TEST_CASE("every option arrives") {
   const TrainOptions o =
-      parse({"--model",      "mlp",     "--data",         "d",      "--dropout",     "0.25",
-             "--seed",       "7",       "--epochs",       "3",      "--steps",       "11",
-             "--batch",      "16",      "--accumulate",   "2",      "--rate",        "0.5",
-             "--warmup",     "9",       "--weight-decay", "0.1",    "--momentum",    "0.8",
-             "--clip",       "2",       "--threads",      "3",      "--bucket-mb",   "1.5",
-             "--checkpoint", "c",       "--save-every",   "4",      "--metrics",     "m",
-             "--plot",       "p",       "--progress",     "bar",    "--no-nesterov", "--scale-rate",
-             "--resume",     "--quiet", "--dtype",        "float64"})
+      parse(
+          {"--model",      "mlp",     "--data",         "d",       "--dropout",      "0.25",
+           "--seed",       "7",       "--epochs",       "3",       "--steps",        "11",
+           "--batch",      "16",      "--accumulate",   "2",       "--rate",         "0.5",
+           "--warmup",     "9",       "--weight-decay", "0.1",     "--momentum",     "0.8",
+           "--clip",       "2",       "--threads",      "3",       "--bucket-mb",    "1.5",
+           "--checkpoint", "c",       "--save-every",   "4",       "--metrics",      "m",
+           "--plot",       "p",       "--progress",     "bar",     "--no-nesterov",  "--scale-rate",
+           "--resume",     "--quiet", "--dtype",        "float64", "--reproducible", "8"})
           .options;
   CHECK(o.model == "mlp");
   CHECK(o.data == "d");
@@ -51,6 +52,7 @@ TEST_CASE("every option arrives") {
   CHECK(o.steps == 11);
   CHECK(o.batch == 16);
   CHECK(o.accumulate == 2);
+  CHECK(o.reproducible == 8);
   CHECK(o.rate == 0.5);
   CHECK(o.warmup == 9);
   CHECK(o.weight_decay == 0.1);
@@ -83,6 +85,26 @@ TEST_CASE("what is left open follows from the rest") {
   CHECK_FALSE(parse({"--momentum", "0"}).options.nesterov);
 }
 
+TEST_CASE("virtual shards belong to a fixed global batch, or are asked for") {
+  const auto shards = [](std::initializer_list<const char*> arguments, int64_t ranks) {
+    return parse(arguments).options.virtual_shards(ranks);
+  };
+  for (int64_t ranks : {1, 2, 4, 8, 16}) CHECK(shards({"--global-batch", "100"}, ranks) == 16);
+  CHECK(shards({"--global-batch", "10"}, 4) == 8);
+  CHECK(shards({"--global-batch", "100", "--accumulate", "4"}, 4) == 16);
+  CHECK(shards({"--global-batch", "104", "--accumulate", "8"}, 4) == 0);
+  CHECK(shards({"--global-batch", "100"}, 3) == 0);
+  CHECK(shards({"--global-batch", "100"}, 32) == 0);
+  CHECK(shards({"--global-batch", "100", "--reproducible", "0"}, 2) == 0);
+  CHECK(shards({"--batch", "100"}, 2) == 0);
+  CHECK(shards({"--reproducible", "4"}, 2) == 4);
+  for (int64_t ranks : {3, 8}) {
+    CHECK_THROWS_WITH_AS(shards({"--reproducible", "4"}, ranks),
+                         doctest::Contains("--reproducible 4 cannot be shared out to"), ValueError);
+  }
+  CHECK_THROWS_AS(shards({"--reproducible", "4", "--accumulate", "4"}, 2), ValueError);
+}
+
 TEST_CASE("ranks compare the options that were given, but not what may differ between machines") {
   CHECK(parse({}).shared == "");
   CHECK(parse({"--data", "d", "--threads", "2"}).shared == "");
@@ -106,8 +128,12 @@ TEST_CASE("impossible options are refused") {
   refuse({"--rate"}, "--rate");
   refuse({"--rate", "fast"}, "--rate");
   refuse({"--batch", "1.5"}, "--batch");
-  refuse({"--seed", "-1"}, "--seed");
-  refuse({"--batch", "99999999999999999999"}, "--batch");
+  refuse({"--seed", "-1"}, "--seed: expected an integer in [0, 18446744073709551615], got -1");
+  refuse({"--seed", "18446744073709551616"}, "--seed: expected an integer in [0, 1844674407370955");
+  CHECK(parse({"--seed", "18446744073709551615"}).options.seed == UINT64_MAX);
+  for (const char* option : {"--batch", "--warmup", "--steps"}) {
+    refuse({option, "9223372036854775808"}, std::string(option) + ": expected an integer in [-922");
+  }
   refuse({"--batch", "8", "--global-batch", "16"}, "excludes");
   refuse({"--model", "resnet"}, "--model must be mlp or lenet, got resnet");
   refuse({"--optimizer", "lion"}, "--optimizer must be sgd or adamw, got lion");
@@ -127,6 +153,9 @@ TEST_CASE("impossible options are refused") {
   for (const char* p : {"1", "-0.1", "nan"}) {
     refuse({"--dropout", p}, "--dropout must be in [0, 1)");
     refuse({"--momentum", p}, "--momentum must be in [0, 1)");
+  }
+  for (const char* shards : {"-1", "3", "131072"}) {
+    refuse({"--reproducible", shards}, "--reproducible must be 0 or a power of two");
   }
   refuse({"--weight-decay", "-1"}, "--weight-decay must be 0 or more");
   refuse({"--weight-decay", "nan"}, "--weight-decay must be 0 or more");

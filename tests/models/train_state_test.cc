@@ -4,10 +4,14 @@
 #include <doctest/doctest.h>
 
 #include <filesystem>
+#include <nlohmann/json.hpp>
+#include <span>
 
 #include "core/random.h"
+#include "core/sha256.h"
 #include "distributed/comm/self.h"
 #include "distributed/comm/thread.h"
+#include "distributed/ddp.h"
 #include "models/image_model.h"
 #include "optim/adamw.h"
 #include "optim/sgd.h"
@@ -68,6 +72,10 @@ TEST_CASE("a checkpoint gives back weights, optimizer state and position, on eve
     REQUIRE(run.sum() != saved.sum());
     // Only rank 0 needs the folder.
     run.state.load(communicator.rank() == 0 ? folder.path() : "/nowhere", communicator);
+    // One copy of the model goes over the wires: its momentum here, its weights with the Ddp.
+    const int64_t sent = communicator.traffic().bytes_sent;
+    CHECK(sent < 4 * run.model.module().parameter_count() + 10'000);
+    const distributed::Ddp ddp(run.model.module(), communicator);
     CHECK(run.sum() == saved.sum());
     CHECK(run.state.step == 7);
     CHECK(run.state.samples == 7 * 32);
@@ -125,13 +133,72 @@ TEST_CASE("a damaged checkpoint is refused") {
   refuse(run, folder.path(), "latest.json is not a manifest");
   write_file(folder.file("latest.json"), "[]");
   refuse(run, folder.path(), "latest.json is damaged");
-  for (const auto& [from, to] : {std::pair("\"slot\": \"a\"", "\"slot\": \"../a\""),
-                                 {"\"step\": 1", "\"step\": \"one\""},
-                                 {"\"samples\"", "\"pictures\""}}) {
-    write_file(folder.file("latest.json"), manifest);
-    replace_in(folder.file("latest.json"), from, to);
-    refuse(run, folder.path(), "[checkpoint] ");
+  write_file(folder.file("latest.json"), manifest);
+  replace_in(folder.file("latest.json"), "\"step\": 1,", "\"step\": 2,");
+  refuse(run, folder.path(), "latest.json is damaged: expected sha256 ");
+
+  // Not even a right checksum makes nonsense acceptable.
+  const auto with = [&](const char* key, const nlohmann::json& value) {
+    auto changed = nlohmann::json::parse(manifest);
+    changed[key] = value;
+    changed.erase("manifest_sha256");
+    const std::string text = changed.dump();
+    changed["manifest_sha256"] = sha256_hex(std::as_bytes(std::span(text)));
+    write_file(folder.file("latest.json"), changed.dump());
+  };
+  with("step", 1);
+  run.load(folder.path());
+  with("step", "one");
+  refuse(run, folder.path(), "latest.json is damaged: ");
+  with("slot", "../a");
+  refuse(run, folder.path(), "no slot is named '../a'");
+  with("sha256", {{"pictures", 3}});
+  refuse(run, folder.path(), "latest.json is damaged: ");
+  with("format", 1);
+  refuse(run, folder.path(), "its format is 1, this run's is 2");
+}
+
+TEST_CASE("folders where files should be, and files where folders should be, are named") {
+  const TemporaryFolder folder;
+  write_file(folder.file("file"), "");
+  Run run(1);
+  refuse(run, folder.file("file"), folder.file("file") + " is not a folder");
+  CHECK_THROWS_WITH_AS(TrainState::prepare(folder.file("file")),
+                       doctest::Contains("cannot make the folder "), IoError);
+  run.state.save(folder.path());
+  for (const char* name : {"a/optimizer.safetensors", "latest.json"}) {
+    fs::remove(folder.file(name));
+    refuse(run, folder.path(), name == std::string("latest.json") ? "it has no latest.json" : name);
+    fs::create_directories(folder.file(name));
+    refuse(run, folder.path(), "cannot read " + folder.file(name) + ": Is a directory");
   }
+}
+
+TEST_CASE("a file that cannot be opened is named") {
+  const TemporaryFolder folder;
+  Run run(1);
+  run.state.save(folder.path());
+  const auto alone = distributed::make_self();
+  const testing::NoMoreFiles guard;
+  CHECK_THROWS_WITH_AS(run.state.load(folder.path(), *alone),
+                       doctest::Contains("latest.json: Too many open files"), Error);
+}
+
+TEST_CASE("a save removes what killed ones left") {
+  const TemporaryFolder folder;
+  fs::create_directories(folder.file("a"));
+  fs::create_directories(folder.file("b"));
+  for (const char* name : {"latest.json", "a/model.safetensors", "a/optimizer.safetensors",
+                           "b/model.safetensors", "b/optimizer.safetensors"}) {
+    write_file(folder.file(name) + ".4321-7.tmp", "half a fi");
+  }
+  write_file(folder.file("notes.tmp"), "mine");
+  Run(1).state.save(folder.path());
+  int64_t files = 0;
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
+    files += entry.is_regular_file();
+  }
+  CHECK(files == 4);  // the manifest, two files in slot a, and the notes
 }
 
 TEST_CASE("a checkpoint of another run is refused") {

@@ -114,6 +114,7 @@ TEST_CASE("a layer without a bias has no parameter of that name") {
 }
 
 TEST_CASE("layers say what does not fit") {
+  CHECK_THROWS_WITH_AS(Linear(0, 3), "[init] a layer needs at least one input, got 0", ValueError);
   Linear linear(3, 2);
   CHECK_THROWS_WITH_AS(linear(ones({2, 4})), Contains("[linear] input [2, 4] must end in the 3"),
                        ShapeError);

@@ -1,7 +1,8 @@
-// Defines what tests need to play with files: a folder that goes away, and whole-file reads and
-// writes.
+// Defines what tests need to play with files: a folder that goes away, whole-file reads and writes,
+// and a time in which no file can be opened.
 #pragma once
 
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cstdlib>
@@ -34,6 +35,21 @@ class TemporaryFolder {
 
  private:
   std::string path_;
+};
+
+/// While it lives, this process cannot open a file, not even as root.
+class NoMoreFiles {
+ public:
+  NoMoreFiles() {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const rlimit none{0, before_.rlim_max};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+  }
+  NoMoreFiles(const NoMoreFiles&) = delete;
+  ~NoMoreFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+
+ private:
+  rlimit before_;
 };
 
 inline void write_file(const std::string& path, const std::string& bytes) {

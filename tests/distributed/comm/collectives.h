@@ -17,6 +17,8 @@ namespace capstan::distributed::testing {
 
 inline constexpr Dtype kDtypes[] = {Dtype::float32, Dtype::float64, Dtype::int64,
                                     Dtype::int32,   Dtype::uint8,   Dtype::boolean};
+inline constexpr Algorithm kAlgorithms[] = {Algorithm::automatic, Algorithm::shared_memory,
+                                            Algorithm::ring, Algorithm::halving_doubling};
 inline constexpr Reduce kReduces[] = {Reduce::sum, Reduce::min, Reduce::max, Reduce::product};
 
 // Element i of a rank: small whole numbers, exact in every dtype, also after a sum or product.
@@ -60,21 +62,29 @@ inline void check_equal(const Tensor& tensor, const std::function<double(int64_t
   REQUIRE(i == tensor.numel());
 }
 
+inline void check_all_reduce(Communicator& c, Dtype dtype, int64_t count) {
+  CAPTURE(to_string(dtype));
+  CAPTURE(count);
+  CAPTURE(c.size());
+  for (Reduce op : kReduces) {
+    const Tensor x = input_of(c.rank(), dtype, count);
+    const int64_t version = x.version();
+    c.all_reduce(x, op, "all_reduce").wait();
+    check_equal(x, [&](int64_t i) { return reduced(op, dtype, c.size(), i); });
+    CHECK(x.version() > version);
+  }
+}
+
 // All collectives on tensors of `count` elements (per rank, where there are parts).
 inline void check_collectives(Communicator& c, Dtype dtype, int64_t count) {
   const int n = c.size(), rank = c.rank();
   CAPTURE(to_string(dtype));
   CAPTURE(count);
   CAPTURE(n);
+  check_all_reduce(c, dtype, count);
 
   for (Reduce op : kReduces) {
     const auto expected = [&](int64_t i) { return reduced(op, dtype, n, i); };
-    const Tensor x = input_of(rank, dtype, count);
-    const int64_t version = x.version();
-    c.all_reduce(x, op, "all_reduce").wait();
-    check_equal(x, expected);
-    CHECK(x.version() > version);
-
     const Tensor all = input_of(rank, dtype, count * n), part = empty({count}, {.dtype = dtype});
     c.reduce_scatter(all, part, op, "reduce_scatter").wait();
     check_equal(part, [&](int64_t i) { return expected(rank * count + i); });
@@ -134,14 +144,42 @@ inline void check_collectives(Communicator& c, Dtype dtype, int64_t count) {
   c.barrier("barrier").wait();
 }
 
+// All-reduces of tensors in shared memory: all of one, and a view that begins off any cache line.
+// The ranks of these tests run on one host, so no message is sent.
+inline void check_shared_memory(Communicator& c, Dtype dtype, int64_t count) {
+  CAPTURE(to_string(dtype));
+  CAPTURE(count);
+  for (Reduce op : kReduces) {
+    const auto expected = [&](int64_t i) { return reduced(op, dtype, c.size(), i); };
+    const Tensor all = c.shared_zeros({count + 3}, {.dtype = dtype}, "shared");
+    check_equal(all, [](int64_t) { return 0; });
+    const Tensor x = view_of(all, all.layout().sliced(0, 1, count + 1));
+    const int64_t version = x.version(), messages = c.traffic().messages;
+    for (const Tensor& tensor : {all, x}) {
+      copy_elements(input_of(c.rank(), dtype, tensor.numel()), tensor);
+      c.all_reduce(tensor, op, "in shared memory").wait();
+      check_equal(tensor, expected);
+    }
+    CHECK(x.version() > version);
+    CHECK(c.traffic().messages == messages);
+    check_equal(view_of(all, all.layout().sliced(0, 0, 1)), expected);  // as left by the first
+  }
+}
+
 // Sums of numbers of very different sizes depend on the order; all ranks must have the same bits.
 inline void check_same_bits(Communicator& c, int64_t count) {
-  const Tensor x = filled(Dtype::float32, count, [&](int64_t i) {
-    return 1.0 / (1 + (i * 31 + c.rank() * 17) % 1009) * (i % 2 ? 1e4 : 1e-3);
-  });
-  c.all_reduce(x, Reduce::sum, "bits").wait();
-  const std::string bits(static_cast<const char*>(x.address()), x.bytes());
-  for (const std::string& other : c.all_gather_strings(bits)) REQUIRE(other == bits);
+  const Tensor ordinary = empty({count}), shared = c.shared_zeros({count});
+  for (const Tensor& x : {ordinary, shared}) {
+    copy_elements(filled(Dtype::float32, count,
+                         [&](int64_t i) {
+                           return 1.0 / (1 + (i * 31 + c.rank() * 17) % 1009) *
+                                  (i % 2 ? 1e4 : 1e-3);
+                         }),
+                  x);
+    c.all_reduce(x, Reduce::sum, "bits").wait();
+    const std::string bits(static_cast<const char*>(x.address()), x.bytes());
+    for (const std::string& other : c.all_gather_strings(bits)) REQUIRE(other == bits);
+  }
 }
 
 // Text of the error that fn throws; empty if it throws none.

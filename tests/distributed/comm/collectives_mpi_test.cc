@@ -24,11 +24,21 @@ TEST_CASE("every collective, dtype and operation") {
     for (int64_t count : {0, 1, 3, 17, 1000}) check_collectives(*c, dtype, count);
   }
   check_collectives(*c, Dtype::float32, 100'003);
+  for (Dtype dtype : kDtypes) check_shared_memory(*c, dtype, 1000);
+  check_shared_memory(*c, Dtype::float32, 100'003);
   check_same_bits(*c, 12'347);
 }
 
+TEST_CASE("all-reduces by each algorithm") {
+  for (Algorithm algorithm : kAlgorithms) {
+    const auto c = make_mpi({.all_reduce = algorithm});
+    for (int64_t count : {0, 1, 17, 100'003}) check_all_reduce(*c, Dtype::float32, count);
+    check_same_bits(*c, 12'347);
+  }
+}
+
 TEST_CASE("bytes of a ring") {
-  const auto c = make_mpi();
+  const auto c = make_mpi({.all_reduce = Algorithm::ring});
   const int64_t n = c->size(), bytes = 100'000;
   c->all_reduce(zeros({bytes / 4})).wait();
   CHECK(c->traffic().bytes_sent == 2 * (n - 1) * bytes / n);

@@ -45,6 +45,35 @@ TEST_CASE("calls that differ between ranks are named, and no data is mixed") {
   }
 }
 
+TEST_CASE("places in shared memory that differ between ranks are named") {
+  for (int other = 0; other < 3; ++other) {
+    run_ranks(3, [&](Communicator& world) {
+      const auto c = world.split(0);
+      const Tensor x = c->shared_zeros({100}), y = c->shared_zeros({100});
+      const Tensor choices[] = {zeros({10}), view_of(y, y.layout().sliced(0, 0, 10)),
+                                view_of(x, x.layout().sliced(0, 20, 30))};
+      const Tensor mine =
+          c->rank() == 2 ? choices[other] : view_of(x, x.layout().sliced(0, 10, 20));
+      const std::string text = error_of([&] { c->all_reduce(mine, Reduce::sum, "a").wait(); });
+      check_shared(world, text, "float32[10] at 10 of shared memory 1 \"a\"");
+      const char* places[] = {"float32[10] \"a\"", "at 0 of shared memory 2",
+                              "at 20 of shared memory 1"};
+      check_shared(world, text, places[other]);
+    });
+  }
+}
+
+TEST_CASE("a rank that never comes to shared memory") {
+  run_ranks(3, [](Communicator& world) {
+    const auto c = world.split(0);
+    const Tensor x = c->shared_zeros({1000});
+    const std::string text = c->rank() == 1
+                                 ? c->fail("no file")
+                                 : error_of([&] { c->all_reduce(x, Reduce::sum, "a").wait(); });
+    check_shared(world, text, "no file");
+  });
+}
+
 TEST_CASE("a difference between two of four ranks reaches all, and queued calls as well") {
   run_ranks(4, [](Communicator& world) {
     const auto c = world.split(0);
@@ -122,6 +151,13 @@ TEST_CASE("run_ranks with ranks that are already done, and with a collective err
   CHECK_THROWS_WITH_AS(
       run_ranks(2, [&](Communicator& c) { c.together("x", [] { throw ValueError("all"); }); }),
       "all", SharedError);
+  CHECK_THROWS_AS(run_ranks(2,
+                            [&](Communicator& c) {
+                              if (c.rank() == 1) throw 7;  // not even an exception
+                              CHECK_THROWS_WITH_AS(c.barrier().wait(), "rank 1: unknown exception",
+                                                   SharedError);
+                            }),
+                  int);
   CHECK_THROWS_AS(run_ranks(0, [](Communicator&) {}), ValueError);
 }
 
@@ -165,20 +201,22 @@ TEST_CASE("leave: one rank reports, with the ranks' own text if all failed alike
 TEST_CASE("a communicator that goes because of an exception does not wait for its peers") {
   const auto start = Clock::now();
   std::atomic<int> told = 0;
-  CHECK_THROWS_AS(run_ranks(2,
-                            [&](Communicator& world) {
-                              const auto c = world.split(0);
-                              const Work work = c->rank() ? c->recv(zeros({5}), 0) : Work();
-                              if (c->rank() == 1) throw ValueError("gone");
-                              try {
-                                c->barrier().wait();
-                              } catch (const SharedError& error) {
-                                ++told;
-                                CHECK(std::string(error.what()).find("rank 1") == 0);
-                                throw;
-                              }
-                            }),
-                  ValueError);
+  CHECK_THROWS_AS(
+      run_ranks(2,
+                [&](Communicator& world) {
+                  const auto c = world.split(0);
+                  const Work work = c->rank() ? c->recv(zeros({5}), 0) : Work();
+                  if (c->rank() == 1) throw ValueError("gone");
+                  try {
+                    c->barrier().wait();
+                  } catch (const SharedError& error) {
+                    ++told;
+                    CHECK(std::string(error.what()) ==
+                          "rank 1: [communicator] the rank left because of an exception");
+                    throw;
+                  }
+                }),
+      ValueError);
   CHECK(told == 1);
   CHECK(Clock::now() - start < 5s);
 }

@@ -41,5 +41,32 @@ for ranks in 2 4; do
   expect $ranks bad ".* \"bucket 2\" did not finish within .* s: .*; rank $last does not answer" stopped
   expect $ranks bad '' dies
 done
-expect 4 bad "rank 1: rank 1: $no_file" split
+expect 4 bad "rank 1: in a part of the ranks, counted there: rank 1: $no_file" split
+
+# expect_line LINE COMMAND...: the command fails, and LINE is what the program says (empty: nothing).
+expect_line() {
+  line=$1
+  shift
+  output=$("$@" 2>&1)
+  status=$?
+  said=$(printf '%s\n' "$output" | grep '^launch_program: ')
+  if [ $status = 0 ] || [ "$said" != "${line:+launch_program: $line}" ]; then
+    printf '%s: expected "%s", found status %s and:\n%s\n\n' "$*" "$line" $status "$output"
+    failed=1
+  fi
+}
+
+# Before there is a communicator, the launcher's first rank speaks for all.
+no_number="[communicator] CAPSTAN_TIMEOUT is a number of seconds above 0, got 'soon'"
+for launcher in OMPI_COMM_WORLD_SIZE,OMPI_COMM_WORLD_RANK PMI_SIZE,PMI_RANK SLURM_STEP_NUM_TASKS,SLURM_PROCID; do
+  expect_line "$no_number" env CAPSTAN_TIMEOUT=soon "${launcher%,*}=2" "${launcher#*,}=0" "$program"
+  expect_line '' env CAPSTAN_TIMEOUT=soon "${launcher%,*}=2" "${launcher#*,}=1" "$program"
+done
+
+# A launcher that says other than MPI counts, as the mpirun of another MPI library does.
+counts='ranks, but the MPI library that this program is linked with counts'
+advice='start it with the mpirun of that library'
+expect_line "[world] mpirun (Open MPI) started 3 $counts 2: $advice" \
+  "$mpirun" -np 2 env OMPI_COMM_WORLD_SIZE=3 "$program"
+expect_line "[world] mpiexec (PMI) started 2 $counts 1: $advice" env PMI_SIZE=2 PMI_RANK=0 "$program"
 exit $failed
