@@ -53,10 +53,11 @@ Tensor step(const char* operation, Unary op, const Tensor& x) {
 
 /// |x| compared with infinity; integers are finite.
 Tensor beside_infinity(const char* operation, Compare op, const Tensor& x) {
-  const Tensor size =
-      is_floating(x.dtype()) ? unary(Unary::absolute, x) : zeros({}, {Dtype::float32, x.device()});
-  const Tensor infinity = scalar_beside(size, std::numeric_limits<double>::infinity());
-  return as_operand(compare(operation, op, size, infinity), Dtype::boolean, x.shape());
+  if (!is_floating(x.dtype())) {
+    return full(x.shape(), op == Compare::less, {Dtype::boolean, x.device()});
+  }
+  const Tensor infinity = scalar_beside(x, std::numeric_limits<double>::infinity());
+  return compare(operation, op, unary(Unary::absolute, x), infinity);
 }
 
 }  // namespace

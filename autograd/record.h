@@ -96,7 +96,8 @@ class FormulaNode final : public Node {
 
 }  // namespace detail
 
-/// True if an operation on these inputs (pointers to tensors) must be recorded.
+/// True if an operation on these inputs (pointers to tensors, null for an absent one) must be
+/// recorded.
 template <class Inputs>
 bool must_record(const Inputs& inputs) {
   if (!grad_enabled()) return false;

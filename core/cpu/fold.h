@@ -13,6 +13,12 @@ namespace capstan::cpu {
 
 inline constexpr int kFoldLanes = 32;  // GCC 12 turns a loop over 16 into scalar code
 
+/// False for every integer.
+template <class T>
+bool is_nan(T x) {
+  return x != x;
+}
+
 /// How a reduction starts, takes an element, and joins two accumulators.
 template <class T>
 struct Sum {

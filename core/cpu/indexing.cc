@@ -26,29 +26,25 @@ void CpuBackend::gather(const Tensor& in, int axis, const Tensor& indices, const
 
 void CpuBackend::scatter(const Tensor& in, int axis, const Tensor& indices, const Tensor& out,
                          bool add) {
-  if (in.numel() == 0) return;
   const int64_t* const index = indices.data<int64_t>();
-  // A line along the axis belongs to one thread, which takes it in order: indices may repeat.
-  cpu::Nest<3> lines;
-  for (int i = 0; i < in.rank(); ++i) {
-    if (i == axis) continue;
-    lines.push(in.shape()[i], {in.strides()[i], indices.strides()[i], out.strides()[i]});
-  }
   const int64_t length = in.shape()[axis], from_step = in.strides()[axis];
   const int64_t index_step = indices.strides()[axis], to_step = out.strides()[axis];
   visit_dtype(in.dtype(), [&]<class T>() {
     const T* const x = in.data<T>();
     T* const y = out.mutable_data<T>();
+    // A line belongs to one thread, which takes it in order: indices may repeat.
     const auto run = [&](const auto& write) {
-      parallel_for(lines.count(), std::max<int64_t>(1, cpu::kGrain / length),
-                   [&](int64_t begin, int64_t end) {
-                     lines.walk(begin, end, [&](int64_t, const auto& at) {
-                       for (int64_t j = 0; j < length; ++j) {
-                         const int64_t chosen = index[at[1] + j * index_step];
-                         write(y[at[2] + chosen * to_step], x[at[0] + j * from_step]);
-                       }
-                     });
-                   });
+      cpu::for_each_band<3>({&in.layout(), &indices.layout(), &out.layout()}, axis,
+                            [&](auto lines, const auto& at, const auto& next) {
+                              for (int64_t j = 0; j < length; ++j) {
+                                for (int64_t l = 0; l < lines; ++l) {
+                                  const int64_t chosen =
+                                      index[at[1] + l * next[1] + j * index_step];
+                                  write(y[at[2] + l * next[2] + chosen * to_step],
+                                        x[at[0] + l * next[0] + j * from_step]);
+                                }
+                              }
+                            });
     };
     if (add) {
       run([](T& to, T value) { to = formulas::Add{}(to, value); });

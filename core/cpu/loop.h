@@ -141,6 +141,46 @@ void for_each_row(const std::array<const Layout*, N>& operands, const Row& row) 
   });
 }
 
+/// Calls band(lines, offsets, steps) so that the bands cover the lines along `axis` of operands
+/// whose shapes differ along that axis alone: line l of a band begins at offsets[i] + l * steps[i]
+/// in operand i. A band is a single line where that lies densely in operand 0, and else up to kBand
+/// lines side by side, for the kernel to take step by step together, in the order of memory. The
+/// number 1 is a constant, so that the compiler keeps what belongs to the line in registers.
+inline constexpr int64_t kBand = 256;
+
+template <int N, class Band>
+void for_each_band(const std::array<const Layout*, N>& operands, int axis, const Band& band) {
+  const Layout& first = *operands[0];
+  Nest<N> bands;
+  for (int i = 0; i < first.shape.rank(); ++i) {
+    if (i == axis) continue;
+    PerOperand<N> stride;
+    for (int k = 0; k < N; ++k) stride[k] = operands[k]->strides[i];
+    bands.push(first.shape[i], stride);
+  }
+  bands.merge();
+  PerOperand<N> steps{};
+  int64_t width = 1, pieces = 1;  // of the innermost axis beside `axis`
+  const int last = bands.rank - 1;
+  if (last >= 0 && std::abs(bands.strides[last][0]) < std::abs(first.strides[axis])) {
+    width = bands.sizes[last];
+    steps = bands.strides[last];
+    pieces = (width + kBand - 1) / kBand;
+    bands.sizes[last] = pieces;
+    for (int64_t& stride : bands.strides[last]) stride *= kBand;
+  }
+  const int64_t work = std::max<int64_t>(1, first.shape[axis] * std::min(width, kBand));
+  parallel_for(bands.count(), std::max<int64_t>(1, kGrain / work), [&](int64_t begin, int64_t end) {
+    bands.walk(begin, end, [&](int64_t index, const PerOperand<N>& at) {
+      if (width == 1) {
+        band(std::integral_constant<int64_t, 1>{}, at, steps);
+      } else {
+        band(std::min(kBand, width - index % pieces * kBand), at, steps);
+      }
+    });
+  });
+}
+
 /// out[j] = f(a[j]). Pieces of a row may be worked on in place: `out` and `a` are equal or apart.
 template <class F, class A, class R>
 void map_row(int64_t count, const A* a, int64_t a_step, R* out, int64_t out_step, const F& f) {

@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "core/cpu/cpu_backend.h"
+#include "core/cpu/fold.h"
 #include "core/cpu/loop.h"
 #include "core/cpu/scratch.h"
 
@@ -11,7 +12,7 @@ namespace {
 /// True if a comes before b in ascending order, NaN last.
 template <class T>
 bool is_less(T a, T b) {
-  return a < b || (b != b && a == a);
+  return a < b || (cpu::is_nan(b) && !cpu::is_nan(a));
 }
 
 }  // namespace

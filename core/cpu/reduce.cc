@@ -191,23 +191,6 @@ void CpuBackend::reduce(Reduction op, const Tensor& in, const Tensor& out) {
   });
 }
 
-namespace {
-
-/// Calls f(line, at) for the lines of `in` along `axis`, on several threads: at[0] and at[1] are
-/// the offsets of the line's first element in `in` and in `out`.
-template <class F>
-void for_each_line(const Layout& in, const Layout& out, int axis, const F& f) {
-  Nest<2> lines;
-  for (int i = 0; i < in.shape.rank(); ++i) {
-    if (i != axis) lines.push(in.shape[i], {in.strides[i], out.strides[i]});
-  }
-  const int64_t lines_a_task = std::max<int64_t>(1, cpu::kGrain / in.shape[axis]);
-  parallel_for(lines.count(), lines_a_task,
-               [&](int64_t begin, int64_t end) { lines.walk(begin, end, f); });
-}
-
-}  // namespace
-
 void CpuBackend::extreme_position(Reduction op, const Tensor& in, int axis, const Tensor& out) {
   int64_t* const y = out.mutable_data<int64_t>();
   if (out.numel() == 0) return;
@@ -215,14 +198,22 @@ void CpuBackend::extreme_position(Reduction op, const Tensor& in, int axis, cons
   visit_dtype(in.dtype(), [&]<class T>() {
     const T* const x = in.data<T>();
     const auto search = [&](const auto& is_behind) {
-      for_each_line(in.layout(), out.layout(), axis, [&](int64_t, const auto& at) {
-        const T* const row = x + at[0];
-        int64_t best = 0;
-        for (int64_t j = 1; j < length && row[best * step] == row[best * step]; ++j) {
-          if (!is_behind(row[j * step], row[best * step])) best = j;  // better, or NaN
-        }
-        y[at[1]] = best;
-      });
+      cpu::for_each_band<2>({&in.layout(), &out.layout()}, axis,
+                            [&](auto lines, const auto& at, const auto& next) {
+                              T best[cpu::kBand];
+                              for (int64_t l = 0; l < lines; ++l) {
+                                best[l] = x[at[0] + l * next[0]];
+                                y[at[1] + l * next[1]] = 0;
+                              }
+                              for (int64_t j = 1; j < length; ++j) {
+                                for (int64_t l = 0; l < lines; ++l) {
+                                  const T value = x[at[0] + l * next[0] + j * step], held = best[l];
+                                  if (cpu::is_nan(held) || is_behind(value, held)) continue;
+                                  best[l] = value;  // better, or NaN
+                                  y[at[1] + l * next[1]] = j;
+                                }
+                              }
+                            });
     };
     if (op == Reduction::max) {
       search([](T a, T b) { return a <= b; });
@@ -233,20 +224,23 @@ void CpuBackend::extreme_position(Reduction op, const Tensor& in, int axis, cons
 }
 
 void CpuBackend::cumulative_sum(const Tensor& in, int axis, const Tensor& out) {
-  if (in.numel() == 0) return;
   const int64_t length = in.shape()[axis];
   const int64_t step = in.strides()[axis], out_step = out.strides()[axis];
   visit_dtype(in.dtype(), [&]<class T>() {
     using Wide = std::conditional_t<std::is_floating_point_v<T>, T, int64_t>;
     const T* const x = in.data<T>();
     Wide* const y = out.mutable_data<Wide>();
-    for_each_line(in.layout(), out.layout(), axis, [&](int64_t, const auto& at) {
-      typename cpu::Sum<T>::Accumulator sum = cpu::Sum<T>::start;
-      for (int64_t j = 0; j < length; ++j) {
-        sum = cpu::Sum<T>::take(sum, x[at[0] + j * step]);
-        y[at[1] + j * out_step] = static_cast<Wide>(sum);
-      }
-    });
+    cpu::for_each_band<2>(
+        {&in.layout(), &out.layout()}, axis, [&](auto lines, const auto& at, const auto& next) {
+          typename cpu::Sum<T>::Accumulator sums[cpu::kBand];
+          std::fill_n(sums, lines, cpu::Sum<T>::start);
+          for (int64_t j = 0; j < length; ++j) {
+            for (int64_t l = 0; l < lines; ++l) {
+              sums[l] = cpu::Sum<T>::take(sums[l], x[at[0] + l * next[0] + j * step]);
+              y[at[1] + l * next[1] + j * out_step] = static_cast<Wide>(sums[l]);
+            }
+          }
+        });
   });
 }
 

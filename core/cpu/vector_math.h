@@ -1,4 +1,4 @@
-// Defines transform(), which applies exp, log, tanh, sigmoid or erf to a row with Eigen's packet
+// Defines transform(), which applies exp, log and some other functions to a row with Eigen's packet
 // math.
 //
 // Rows are worked on in blocks of kLanes elements, and what is left at the end is padded to a whole
@@ -19,37 +19,39 @@ inline constexpr int kLanes = 32;
 template <class T>
 using Block = Eigen::Array<T, kLanes, 1>;
 
+template <class F, class... Formulas>
+inline constexpr bool is_one_of = (std::is_same_v<F, Formulas> || ...);
+
 /// True for the formulas that apply_block() knows in T.
 template <class F, class T>
-inline constexpr bool has_block_form = std::is_same_v<F, formulas::Exp> ||
-                                       std::is_same_v<F, formulas::Log> ||
-                                       std::is_same_v<F, formulas::Tanh> ||
-                                       std::is_same_v<F, formulas::Sigmoid> ||
-                                       (std::is_same_v<F, formulas::Erf> &&
-                                        std::is_same_v<T, float>);
+inline constexpr bool has_block_form =
+    is_one_of<F, formulas::Exp, formulas::Expm1, formulas::Log, formulas::Log1p, formulas::Tanh,
+              formulas::Sigmoid> ||
+    (is_one_of<F, formulas::Sin, formulas::Cos, formulas::Erf> && std::is_same_v<T, float>);
 
 /// out = F(in) for kLanes elements; `out` may be `in`.
 template <class F, class T>
 void apply_block(const T* in, T* out) {
   const Eigen::Map<const Block<T>> x(in);
-  if constexpr (std::is_same_v<F, formulas::Log>) {
-    Eigen::Map<Block<T>> y(out);
-    y = x.log();
-  } else if constexpr (std::is_same_v<F, formulas::Tanh>) {
-    Eigen::Map<Block<T>> y(out);
-    y = x.tanh();
-  } else if constexpr (std::is_same_v<F, formulas::Erf>) {
-    Eigen::Map<Block<T>> y(out);
-    y = x.erf();
-  } else {
+  Block<T> y;
+  if constexpr (std::is_same_v<F, formulas::Exp>) y = x.exp();
+  if constexpr (std::is_same_v<F, formulas::Expm1>) y = x.expm1();
+  if constexpr (std::is_same_v<F, formulas::Log>) y = x.log();
+  if constexpr (std::is_same_v<F, formulas::Log1p>) y = x.log1p();
+  if constexpr (std::is_same_v<F, formulas::Tanh>) y = x.tanh();
+  if constexpr (std::is_same_v<F, formulas::Sigmoid>) y = x.logistic();
+  if constexpr (std::is_same_v<F, formulas::Sin>) y = x.sin();
+  if constexpr (std::is_same_v<F, formulas::Cos>) y = x.cos();
+  if constexpr (std::is_same_v<F, formulas::Erf>) y = x.erf();
+  if constexpr (is_one_of<F, formulas::Exp, formulas::Sigmoid>) {
     // Where exp underflows, Eigen 3.4 stops at the smallest number it can make, and a masked
     // softmax would not be exactly 0.
     constexpr T tiny = sizeof(T) == 4 ? T(-88.5) : T(-709);
-    Block<T> y;
-    if constexpr (std::is_same_v<F, formulas::Exp>) y = x.exp();
-    if constexpr (std::is_same_v<F, formulas::Sigmoid>) y = x.logistic();
 #pragma GCC ivdep
     for (int i = 0; i < kLanes; ++i) out[i] = in[i] < tiny ? T{0} : y[i];
+  } else {
+    Eigen::Map<Block<T>> result(out);
+    result = y;
   }
 }
 

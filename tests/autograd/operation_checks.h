@@ -124,12 +124,18 @@ inline void check_case(Checks& checks, const std::string& name, const Function& 
   }
 
   if (on_meta) {
-    const Tensor planned = f(each([](const Tensor& x) {
+    const auto planned = [](const Tensor& x) {
       return empty(x.shape(), {x.dtype(), Device::meta()});
-    }));
-    checks.expect(meta,
-                  planned.shape() == golden.out.shape() && planned.dtype() == golden.out.dtype(),
+    };
+    const Tensors plan = leaves(each(planned));
+    const Tensor out = f(plan);
+    checks.expect(meta, out.shape() == golden.out.shape() && out.dtype() == golden.out.dtype(),
                   what + " has another shape or dtype on meta");
+    if (!golden.gradients.empty()) backward(out, {.seed = planned(golden.out)});
+    for (const auto& [i, expected] : golden.gradients) {
+      checks.expect(meta, plan[i].has_grad() && plan[i].grad().shape() == expected.shape(),
+                    what + " has no gradient on meta");
+    }
   }
 
   const auto& inputs = golden.inputs;

@@ -1,6 +1,8 @@
 // The rows of products, einsum and linear algebra, and of the look-up of rows.
 #pragma once
 
+#include <cmath>
+
 #include "autograd/einsum.h"
 #include "autograd/elementwise.h"
 #include "autograd/indexing.h"
@@ -274,6 +276,11 @@ inline std::vector<Operation> linalg_operations() {
   const auto q_of = [](const Tensor& a) { return qr(a).q; };
   const auto values_of = [](const Tensor& a) { return svd(a).s; };
   const auto roots_of = [](const Tensor& a) { return eigh(a).values; };
+  std::vector<Failure> eigh_failures = no_gradient(roots_of, failures(roots_of, true));
+  eigh_failures.push_back(
+      fails<ValueError>("matrix 0 of the batch has eigenvalues that cannot be found", [=] {
+        return roots_of(full({3, 3}, NAN));
+      }));
   return {
       {"cholesky", only(of_definite(cholesky)),
        and_singular(cholesky, "matrix 1 of the batch is not positive definite",
@@ -296,7 +303,7 @@ inline std::vector<Operation> linalg_operations() {
            const auto [values, vectors] = eigh(definite(a));
            return matmul(vectors * unsqueeze(values, -2), transpose(vectors, -2, -1));
          })}},
-       no_gradient(roots_of, failures(roots_of, true))},
+       eigh_failures},
   };
 }
 
