@@ -63,3 +63,4 @@
 #include "distributed/comm/communicator.h"
 #include "distributed/comm/launch.h"
 #include "distributed/ddp.h"
+#include "distributed/differentiable.h"

@@ -25,8 +25,8 @@ class Epoch::Source {
       : dataset_(dataset),
         deal_(deal),
         rank_(options.rank),
-        shards_(options.shards),
-        batches_per_step_(batches_per_step(options)),
+        shards_(options.virtual_shards),
+        batches_per_step_(options.batches_per_step()),
         order_(epoch_order(deal.samples, options.shuffle, options.seed, epoch)),
         count_(steps_per_epoch(deal) * batches_per_step_),
         to_make_(first_step * batches_per_step_),
@@ -125,17 +125,16 @@ DataLoader::DataLoader(const Dataset& dataset, LoaderOptions options)
       options_(options),
       deal_{.samples = dataset.size(),
             .batch = options.batch,
-            .accumulate = options.shards > 0 ? 1 : options.accumulate,
-            .ranks = options.shards > 0 ? options.shards : options.ranks,
+            .accumulate = options.virtual_shards > 0 ? 1 : options.accumulate,
+            .ranks = options.virtual_shards > 0 ? options.virtual_shards : options.ranks,
             .tail = options.tail} {
   check(deal_);
-  if (options.shards < 0 || (options.shards > 0 && options.ranks < 1) ||
-      (options.shards > 0 && options.shards % options.ranks != 0)) {
-    raise<ValueError>("[DataLoader] shards must be 0 or a multiple of the {} ranks, got {}",
-                      options.ranks, options.shards);
-  }
   if (options.rank < 0 || options.rank >= options.ranks) {
     raise<ValueError>("[DataLoader] rank must be in [0, {}), got {}", options.ranks, options.rank);
+  }
+  if (options.virtual_shards < 0 || options.virtual_shards % options.ranks != 0) {
+    raise<ValueError>("[DataLoader] virtual shards must be 0 or a multiple of the {} ranks, got {}",
+                      options.ranks, options.virtual_shards);
   }
   if (options.prefetch_threads < 0 || options.prefetch < 1) {
     raise<ValueError>(

@@ -27,16 +27,16 @@ struct LoaderOptions {
   /// If not 0, a step is cut into so many virtual shards, instead of by accumulate and ranks: the
   /// same ones on any number of ranks that divides it. Sample i of a step is in shard i mod shards;
   /// a rank gets its shards, of which it has shards / ranks in a row, one batch each.
-  int64_t shards = 0;
+  int64_t virtual_shards = 0;
   Tail tail = Tail::exact;
   int prefetch_threads = 1;  // 0: batches are made when they are asked for
   int prefetch = 4;          // batches ready or being made at most
-};
 
-/// Batches that a rank gets for one step.
-inline int64_t batches_per_step(const LoaderOptions& options) {
-  return options.shards > 0 ? options.shards / options.ranks : options.accumulate;
-}
+  /// Batches that a rank gets for one step.
+  int64_t batches_per_step() const {
+    return virtual_shards > 0 ? virtual_shards / ranks : accumulate;
+  }
+};
 
 /// One walk over one epoch, as a range that can be walked once. It owns its threads: leaving early
 /// stops them, and several walks may go on side by side.
@@ -91,7 +91,7 @@ class DataLoader {
   /// which those of the last step may be empty.
   int64_t steps_per_epoch() const { return data::steps_per_epoch(deal_); }
   /// Batches that a rank gets for one step.
-  int64_t batches_per_step() const { return data::batches_per_step(options_); }
+  int64_t batches_per_step() const { return options_.batches_per_step(); }
   /// Samples of an epoch over all ranks.
   int64_t samples_per_epoch() const { return data::samples_per_epoch(deal_); }
   /// Where training stands after `consumed` samples over all ranks; see sampler.h.

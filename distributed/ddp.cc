@@ -1,3 +1,4 @@
+// Implements Ddp: the window first, then its passes, then what a reduction begins and ends with.
 #include "distributed/ddp.h"
 
 #include <algorithm>
@@ -72,22 +73,20 @@ void Ddp::begin_window_if_new() {
   }
   if (!any) {
     window_ = {};
-    passes_ = 0;
     folded_.assign(trained_.size(), false);
     reduced_ = bypassed_ = false;
     reducer_->forget_shards();
   }
 }
 
-void Ddp::count_pass(Sync sync) {
-  ++passes_;
+void Ddp::check_pass(Sync sync) const {
   if (options_.virtual_shards == 0) return;
-  const int64_t passes = reducer_->local_shards();
-  if ((passes_ == passes) == (sync == Sync::yes)) return;
+  const int64_t passes = reducer_->local_shards(), pass = reducer_->folded_shards() + 1;
+  if ((pass == passes) == (sync == Sync::yes)) return;
   raise<GradientError>(
       "[ddp.backward] with {} virtual shards on {} ranks a window is {} backward passes on each, "
       "the last one with Sync::yes; this is pass {}, with Sync::{}",
-      options_.virtual_shards, communicator_.size(), passes, passes_,
+      options_.virtual_shards, communicator_.size(), passes, pass,
       sync == Sync::yes ? "yes" : "no");
 }
 
@@ -117,7 +116,7 @@ void Ddp::backward(const Tensor& loss, double weight, Sync sync) {
         weight);
   }
   begin_window_if_new();
-  count_pass(sync);
+  check_pass(sync);
   window_.weight += weight;
   window_.loss += loss.item<double>() * weight;
 
@@ -143,7 +142,7 @@ void Ddp::backward(const Tensor& loss, double weight, Sync sync) {
 
 void Ddp::backward_without_data(Sync sync) {
   begin_window_if_new();
-  count_pass(sync);
+  check_pass(sync);
   if (sync == Sync::yes) {
     start_reduction(nullptr);
     finish_reduction(false);

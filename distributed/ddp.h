@@ -49,9 +49,9 @@ enum class Sync { yes, no };
 
 class Ddp {
  public:
-  /// Checks that all ranks have the same parameters and buffers, by name, shape and dtype, copies
-  /// rank 0's numbers to the others and places the gradients into buckets. Throws CommError on
-  /// every rank if they differ. Model and communicator must outlive the Ddp.
+  /// Checks that all ranks have the same parameters and buffers, by name, shape, dtype and whether
+  /// they are trained, copies rank 0's numbers to the others and places the gradients into buckets.
+  /// Throws CommError on every rank if they differ. Model and communicator must outlive the Ddp.
   Ddp(nn::Module& model, Communicator& communicator, DdpOptions options = {});
   ~Ddp();
 
@@ -80,7 +80,7 @@ class Ddp {
   enum class Pass { none, accumulating, reducing };
 
   void begin_window_if_new();
-  void count_pass(Sync sync);
+  void check_pass(Sync sync) const;
   void fold_shard();
   void start_reduction(const BackwardPass* pass);
   void finish_reduction(bool had_data);
@@ -96,7 +96,6 @@ class Ddp {
   bool bypassed_ = false;     // a gradient came that backward() here did not ask for
   bool planned_ = false;      // buckets follow the true order
   Reducer::Share window_;     // of this rank, so far; with virtual shards, of the present one
-  int64_t passes_ = 0;        // of this window
   std::vector<bool> folded_;  // by parameter: an earlier shard of this window had a gradient for it
   Reducer::Share last_;
 };

@@ -1,3 +1,4 @@
+// Implements Reducer: placing, launching, folding, finishing.
 #include "distributed/reducer.h"
 
 #include <algorithm>
@@ -41,12 +42,12 @@ double Overlap::hidden() const {
 }
 
 Reducer::Reducer(NamedTensors parameters, Communicator& communicator, std::vector<int64_t> limits,
-                 std::vector<int> ready_order, int64_t shards)
+                 std::vector<int> ready_order, int64_t virtual_shards)
     : parameters_(std::move(parameters)),
       communicator_(communicator),
       limits_(std::move(limits)),
-      local_shards_(shards_of_each_rank(shards, communicator.size())),
-      order_(shards > 0 ? Order::tree : Order::any) {
+      local_shards_(shards_of_each_rank(virtual_shards, communicator.size())),
+      order_(virtual_shards > 0 ? Order::tree : Order::any) {
   if (parameters_.empty()) raise<ValueError>("[reducer] the model has no parameter to train");
   std::vector<int> order(parameters_.size());
   std::iota(order.rbegin(), order.rend(), 0);

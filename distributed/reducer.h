@@ -21,7 +21,8 @@
 // and beyond that is rounded like the gradients.
 //
 // Virtual shards. Floating point sums depend on their order, so training on another number of ranks
-// drifts apart: by rounding at first, then by more, since training amplifies it. With `shards` set,
+// drifts apart: by rounding at first, then by more, since training amplifies it. With
+// `virtual_shards` set,
 // a window is cut into that many backward passes over all ranks, always the same ones, and all
 // sums follow one balanced binary tree over them, whoever holds which:
 //
@@ -59,10 +60,10 @@ class Reducer {
   /// Their gradients are placed into buckets of `limits` bytes at once, in the reverse of that
   /// order, which is about the order in which backward completes them, or in `ready_order` if that
   /// is known. Throws ValueError unless it names each parameter once.
-  /// `shards`: virtual shards of a window over all ranks; 0 for none. It and the number of ranks
-  /// are powers of two, and it is not below theirs; else ValueError.
+  /// `virtual_shards`: of a window, over all ranks; 0 for none. It and the number of ranks
+  /// are powers of two, and it is not below theirs; else ValueError. A collective.
   Reducer(NamedTensors parameters, Communicator& communicator, std::vector<int64_t> limits,
-          std::vector<int> ready_order = {}, int64_t shards = 0);
+          std::vector<int> ready_order = {}, int64_t virtual_shards = 0);
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
@@ -75,6 +76,8 @@ class Reducer {
 
   /// Virtual shards of a window on this rank, at least 1.
   int64_t local_shards() const { return local_shards_; }
+  /// How many of them have been folded in this window.
+  int64_t folded_shards() const { return shard_; }
   /// Takes the gradients and the share of one virtual shard, which is not this rank's last one of
   /// the window, into the tree. All parameters must have gradients.
   void fold(const Share& shard);

@@ -1,3 +1,4 @@
+// Implements replicate().
 #include "distributed/replicate.h"
 
 #include "core/raise.h"

@@ -10,8 +10,8 @@
 namespace capstan::distributed {
 
 /// Copies the elements of rank 0's tensors into those of the other ranks, once it is seen that all
-/// ranks have the same by name, shape and dtype. A collective; throws CommError on every rank, with
-/// `what` in the text, if they differ.
+/// ranks have the same by name, shape, dtype and whether it is trained. A collective; throws
+/// CommError on every rank, with `what` in the text, if they differ.
 void replicate(const NamedTensors& tensors, Communicator& communicator, std::string_view what);
 
 }  // namespace capstan::distributed

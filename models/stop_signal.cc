@@ -9,18 +9,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Lock-free, so that a signal handler may use them.
-std::atomic<bool> requested{false};
+// When the first signal came; 0: none has. Lock-free, so that a signal handler may use it.
 std::atomic<Clock::rep> first_request{0};
 
 void request_stop(int signal) {
   const Clock::rep now = Clock::now().time_since_epoch().count();
-  if (!requested.exchange(true)) {
-    first_request = now;
-  } else if (Clock::duration(now - first_request) > kSameRequest) {
-    std::signal(signal, SIG_DFL);
-    std::raise(signal);
-  }
+  Clock::rep first = 0;
+  if (first_request.compare_exchange_strong(first, now)) return;
+  if (Clock::duration(now - first) <= kSameRequest) return;
+  std::signal(signal, SIG_DFL);
+  std::raise(signal);
 }
 
 }  // namespace
@@ -33,6 +31,6 @@ void catch_stop_signals() {
   sigaction(SIGINT, &action, nullptr);
 }
 
-bool stop_requested() { return requested; }
+bool stop_requested() { return first_request != 0; }
 
 }  // namespace capstan::models

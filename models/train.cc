@@ -63,7 +63,7 @@ double accumulate_gradients(const ImageModel& model, Ddp& ddp, data::Epoch& batc
   int64_t correct = 0, samples = 0;
   data::Batch batch;
   for (int64_t pass = 0; pass < passes; ++pass) {
-    default_generator() = dropout.fork(rank * passes + pass);
+    default_generator() = dropout.fork(rank * passes + pass);  // the number of the virtual shard
     batches.next(batch);
     const Sync sync = pass == passes - 1 ? Sync::yes : Sync::no;
     if (batch.size() > 0) {
@@ -125,7 +125,7 @@ TrainResult train(const TrainOptions& options, Communicator& communicator,
                                                .seed = options.seed,
                                                .rank = rank,
                                                .ranks = ranks,
-                                               .shards = shards});
+                                               .virtual_shards = shards});
   const int64_t epoch_steps = loader.steps_per_epoch();
   const optim::WarmupCosine rate = make_schedule(options, epoch_steps, ranks);
   const int64_t last_step = options.steps.value_or(rate.total);

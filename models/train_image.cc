@@ -35,9 +35,9 @@ void share_cores(const Communicator& communicator, std::optional<int64_t> thread
 std::string describe_sums(const TrainOptions& options, int ranks) {
   if (const int64_t shards = options.virtual_shards(ranks)) {
     return fmt::format(
-        "{} virtual shards a step: the same weights on 1, 2, 4, ... {} ranks (--reproducible 0 is "
-        "faster)\n",
-        shards, shards);
+        "{} virtual shards a step: the same weights on every number of ranks that divides them "
+        "(--reproducible 0 is faster)\n",
+        shards);
   }
   if (!options.global_batch || options.reproducible) return "";
   return fmt::format(

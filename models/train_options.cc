@@ -87,8 +87,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
       ->excludes(of_rank);
   batch.add("--accumulate", o.accumulate, "Forward and backward passes of one step, at least");
   batch.add("--reproducible", o.reproducible,
-            "Virtual shards of a step, 0 for none: the same weights on any number of ranks that "
-            "divides them (16 with --global-batch, if ranks and passes do)");
+            "Virtual shards of a --global-batch, 0 for none: the same weights on every number of "
+            "ranks that divides them (16, if ranks and passes divide it)");
 
   Group optimizer(app, "Optimizer");
   optimizer.add("--optimizer", o.optimizer, "sgd or adamw");
@@ -185,6 +185,11 @@ void check(const TrainOptions& o) {
     const int64_t shards = *o.reproducible;
     require(shards >= 0 && shards <= 65536 && std::popcount(static_cast<uint64_t>(shards)) <= 1,
             "--reproducible", "0 or a power of two up to 65536", shards);
+    if (shards > 0 && !o.global_batch) {
+      raise<ValueError>(
+          "[options] --reproducible needs --global-batch: with --batch a step grows with the "
+          "ranks");
+    }
   }
   if (o.warmup) require(*o.warmup >= 0, "--warmup", "0 or more", *o.warmup);
   if (o.weight_decay) {

@@ -1,3 +1,4 @@
+// Implements Board.
 #include "distributed/comm/board.h"
 
 namespace capstan::distributed {

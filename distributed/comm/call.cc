@@ -25,9 +25,19 @@ Call Call::with_root(int rank) const {
   return call;
 }
 
-Call Call::with_algorithm(Algorithm which) const {
+Call Call::with_algorithm(Algorithm which, Order how) const {
   Call call = *this;
   call.algorithm = which;
+  call.order = how;
+  return call;
+}
+
+// FNV-1a: differences between ranks must show, and nobody makes them on purpose.
+Call Call::with_counts(const Counts& counts) const {
+  uint64_t hash = 0xcbf29ce484222325;
+  for (int64_t count : counts) hash = (hash ^ static_cast<uint64_t>(count)) * 0x100000001b3;
+  Call call = *this;
+  call.offset = static_cast<int64_t>(hash >> 1);
   return call;
 }
 
@@ -41,7 +51,7 @@ Call Call::with_place(int32_t number, int64_t at) const {
 bool same_call(const Call& a, const Call& b) {
   return a.sequence == b.sequence && a.kind == b.kind && a.dtype == b.dtype && a.count == b.count &&
          a.root == b.root && a.op == b.op && a.memory == b.memory && a.offset == b.offset &&
-         a.algorithm == b.algorithm && std::strcmp(a.tag, b.tag) == 0;
+         a.algorithm == b.algorithm && a.order == b.order && std::strcmp(a.tag, b.tag) == 0;
 }
 
 std::string to_string(Kind kind) {
@@ -65,14 +75,14 @@ std::string to_string(Kind kind) {
 }
 
 std::string to_string(Reduce op) {
-  static constexpr const char* kNames[] = {"sum", "min", "max", "product"};
+  static constexpr const char* kNames[] = {"sum",  "min",     "max",   "product",
+                                           "mean", "bit_and", "bit_or"};
   const auto index = static_cast<size_t>(op);
   return index < std::size(kNames) ? kNames[index] : "?";
 }
 
 std::string to_string(Algorithm algorithm) {
-  static constexpr const char* kNames[] = {"automatic", "shared_memory", "ring",
-                                           "halving_doubling"};
+  static constexpr const char* kNames[] = {"automatic", "ring", "halving_doubling"};
   const auto index = static_cast<size_t>(algorithm);
   return index < std::size(kNames) ? kNames[index] : "?";
 }
@@ -85,8 +95,13 @@ std::string to_string(const Call& call) {
   const bool has_tensor =
       call.kind <= Kind::all_to_all || call.kind == Kind::send_recv || call.kind == Kind::share;
   if (has_tensor) text += fmt::format(" {}[{}]", to_string(call.dtype), call.count);
+  if (call.order == Order::tree) text += " in tree order";
   if (call.algorithm != Algorithm::automatic) text += " by " + to_string(call.algorithm);
-  if (call.memory) text += fmt::format(" at {} of shared memory {}", call.offset, call.memory);
+  if (call.memory) {
+    text += fmt::format(" at {} of shared memory {}", call.offset, call.memory);
+  } else if (call.offset) {
+    text += fmt::format(" in parts (hash {:x})", call.offset);
+  }
   if (call.tag[0]) text += fmt::format(" \"{}\"", call.tag);
   return text;
 }

@@ -34,7 +34,7 @@ enum class Kind : uint8_t {
 struct Call {
   int64_t sequence = 0;  // counts the collectives of a communicator from 1; 0 for send and recv
   int64_t count = 0;     // elements of the tensor that the docstring names first
-  int64_t offset = 0;    // in the shared memory, in elements
+  int64_t offset = 0;    // in the shared memory, in elements; of parts, their hash
   int32_t memory = 0;    // number of the shared memory that the tensor lies in; 0: in none
   int32_t root = -1;     // -1 where there is none
   Kind kind = Kind::barrier;
@@ -42,13 +42,15 @@ struct Call {
   Reduce op = Reduce::sum;
   bool has_op = false;  // `op` means something
   Algorithm algorithm = Algorithm::automatic;
-  char tag[91] = {};  // cut to fit, ends in 0
+  Order order = Order::any;
+  char tag[90] = {};  // cut to fit, ends in 0
 
   Call() = default;
   Call(Kind kind, std::string_view tag, Dtype dtype = Dtype::uint8, int64_t count = 0);
   Call with_op(Reduce op) const;
   Call with_root(int root) const;
-  Call with_algorithm(Algorithm algorithm) const;
+  Call with_algorithm(Algorithm algorithm, Order order) const;
+  Call with_counts(const Counts& counts) const;
   Call with_place(int32_t memory, int64_t offset) const;
 };
 static_assert(sizeof(Call) == 128);

@@ -7,11 +7,12 @@
 
 namespace capstan::distributed {
 
-Channel::Channel(Transport& transport, std::chrono::milliseconds timeout)
-    : transport_(transport), timeout_(timeout) {}
+Channel::Channel(Transport& transport, const CommOptions& options)
+    : transport_(transport), options_(options) {}
 
 void Channel::connect() {
   begin(Call(Kind::connect, {}));
+  if (!options_.share_memory) return finish();
   for (int r = 0; r < size(); ++r) {
     if (transport_.host(r) != transport_.host(0)) return finish();
   }
@@ -21,7 +22,7 @@ void Channel::connect() {
 
 void Channel::begin(const Call& call) {
   call_ = call;
-  deadline_ = Clock::now() + timeout_;
+  deadline_ = Clock::now() + options_.timeout;
   shown_ = looked_ = false;
   if (size() > 1 && call.kind != Kind::send_recv) show_call(right());
 }
@@ -30,7 +31,7 @@ void Channel::show_call(int peer) {
   if (shown_) return;
   shown_ = true;
   if (board_ && call_.kind != Kind::send_recv) {
-    wait_until(peer, [&] { return board_->has_room(call_.sequence, peer); });
+    wait_for(peer, [&] { return board_->has_room(call_.sequence, peer); });
     board_->show(call_);
   } else {
     transport_.post(peer, &call_, sizeof call_);
@@ -41,7 +42,7 @@ void Channel::look_at_call(int peer) {
   if (looked_) return;
   looked_ = true;
   if (board_ && call_.kind != Kind::send_recv) {
-    wait_until(peer, [&] { return board_->shows(peer, call_.sequence); });
+    wait_for(peer, [&] { return board_->shows(peer, call_.sequence); });
     compare_calls(peer, board_->read(peer, call_.sequence));
   } else {
     if (!transport_.receive(peer, &theirs_, sizeof theirs_, deadline_)) timed_out(peer);
@@ -64,17 +65,14 @@ void Channel::meet() {
   look_at_call(left());  // before anything is done with the others' memory
   board_->arrive();
   for (int r = 0; r < size(); ++r) {
-    if (r != rank()) wait_until(r, [&] { return board_->has_arrived(r); });
+    if (r != rank()) wait_for(r, [&] { return board_->has_arrived(r); });
   }
 }
 
 // For what another rank does in shared memory.
 template <class F>
-void Channel::wait_until(int peer, const F& ready) {
-  for (Pause pause; !ready(); pause()) {
-    if (transport_.disturbed() && patience_.over()) throw Interrupted{};
-    if (Clock::now() > deadline_) timed_out(peer);
-  }
+void Channel::wait_for(int peer, const F& ready) {
+  if (!transport_.wait_until(deadline_, ready)) timed_out(peer);
 }
 
 void Channel::send(int peer, const void* data, int64_t bytes) {
@@ -115,8 +113,8 @@ std::byte* Channel::scratch(int64_t bytes) {
 
 void Channel::timed_out(int peer) const {
   raise<CommError>("[{}] {} did not finish within {} s: rank {} waited for rank {}",
-                   to_string(call_.kind), to_string(call_), timeout_.count() / 1000.0, rank(),
-                   peer);
+                   to_string(call_.kind), to_string(call_), options_.timeout.count() / 1000.0,
+                   rank(), peer);
 }
 
 }  // namespace capstan::distributed

@@ -18,7 +18,6 @@
 
 #include "distributed/comm/board.h"
 #include "distributed/comm/call.h"
-#include "distributed/comm/pause.h"
 #include "distributed/comm/transport.h"
 
 namespace capstan::distributed {
@@ -30,7 +29,7 @@ struct MismatchError : CommError {
 
 class Channel {
  public:
-  Channel(Transport& transport, std::chrono::milliseconds timeout);
+  Channel(Transport& transport, const CommOptions& options);
 
   int rank() const { return transport_.rank(); }
   int size() const { return transport_.size(); }
@@ -64,9 +63,8 @@ class Channel {
 
   /// Begins a collective; the deadline counts from here.
   void begin(const Call& call);
-  /// What a rank that lags behind may still use after a failure; see Progress::on_failure.
-  using Remains = std::pair<std::vector<std::byte>, std::unique_ptr<Board>>;
-  Remains take_remains() { return {std::move(scratch_), std::move(board_)}; }
+  /// Gives the scratch memory away; see Progress::on_failure.
+  std::vector<std::byte> take_scratch() { return std::move(scratch_); }
 
   int64_t bytes_sent() const { return bytes_sent_; }
   int64_t messages() const { return messages_; }
@@ -76,18 +74,17 @@ class Channel {
   void look_at_call(int peer);
   void compare_calls(int peer, const Call& theirs) const;
   template <class F>
-  void wait_until(int peer, const F& ready);
+  void wait_for(int peer, const F& ready);
   [[noreturn]] void timed_out(int peer) const;
 
   Transport& transport_;
-  const std::chrono::milliseconds timeout_;
+  const CommOptions options_;
   Call call_;
   Clock::time_point deadline_;
   Call theirs_;  // a member: a network may write it late, after a failure
   bool shown_ = false, looked_ = false;
   std::unique_ptr<Board> board_;  // null where ranks cannot share memory
   int64_t stages_ = 0;            // used so far
-  Patience patience_;
   std::vector<std::byte> scratch_;
   std::atomic<int64_t> bytes_sent_{0}, messages_{0};
 };

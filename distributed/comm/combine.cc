@@ -7,6 +7,22 @@
 namespace capstan::distributed {
 namespace {
 
+// (Of floating point numbers they are refused before.)
+struct BitAnd {
+  template <class T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>) return a & b;
+    return a;
+  }
+};
+struct BitOr {
+  template <class T>
+  T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>) return a | b;
+    return a;
+  }
+};
+
 template <class Formula>
 void combine_with(Dtype dtype, const void* a, const void* b, void* out, int64_t count) {
   visit_dtype(dtype, [&]<class T>() {
@@ -21,11 +37,12 @@ void combine_with(Dtype dtype, const void* a, const void* b, void* out, int64_t 
 
 void combine(Reduce op, Dtype dtype, const void* a, const void* b, void* out, int64_t count) {
   if (dtype == Dtype::boolean) {  // "or" is the larger of two bytes 0 or 1, "and" the smaller
-    const bool any = op == Reduce::sum || op == Reduce::max;
+    const bool any = op == Reduce::sum || op == Reduce::max || op == Reduce::bit_or;
     return combine(any ? Reduce::max : Reduce::min, Dtype::uint8, a, b, out, count);
   }
   switch (op) {
     case Reduce::sum:
+    case Reduce::mean:  // a sum, which Communicator divides
       return combine_with<formulas::Add>(dtype, a, b, out, count);
     case Reduce::min:
       return combine_with<formulas::Minimum>(dtype, a, b, out, count);
@@ -33,6 +50,10 @@ void combine(Reduce op, Dtype dtype, const void* a, const void* b, void* out, in
       return combine_with<formulas::Maximum>(dtype, a, b, out, count);
     case Reduce::product:
       return combine_with<formulas::Multiply>(dtype, a, b, out, count);
+    case Reduce::bit_and:
+      return combine_with<BitAnd>(dtype, a, b, out, count);
+    case Reduce::bit_or:
+      return combine_with<BitOr>(dtype, a, b, out, count);
   }
 }
 

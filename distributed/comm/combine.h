@@ -8,7 +8,7 @@
 
 namespace capstan::distributed {
 
-/// out[i] = a[i] op b[i]; `out` may be `a` or `b`.
+/// out[i] = a[i] op b[i]; `out` may be `a` or `b`. For a mean, the sum.
 void combine(Reduce op, Dtype dtype, const void* a, const void* b, void* out, int64_t count);
 
 }  // namespace capstan::distributed

@@ -12,7 +12,7 @@
 #include "distributed/comm/halving_doubling.h"
 #include "distributed/comm/progress.h"
 #include "distributed/comm/ring.h"
-#include "distributed/comm/shared.h"
+#include "distributed/comm/shared_all_reduce.h"
 #include "distributed/comm/tree.h"
 
 namespace capstan::distributed {
@@ -55,28 +55,54 @@ void check_rank(Kind kind, int rank, int size) {
   }
 }
 
+void check_reduce(Kind kind, Reduce op, Dtype dtype) {
+  const bool bits = op == Reduce::bit_and || op == Reduce::bit_or;
+  if ((op == Reduce::mean && !is_floating(dtype)) || (bits && is_floating(dtype))) {
+    raise<DtypeError>("[{}] there is no {} of {}", to_string(kind), to_string(op), dtype);
+  }
+}
+
+// The end of a reduction, on a rank that has the result.
+void divide_mean(Reduce op, const Tensor& tensor, int ranks) {
+  if (op == Reduce::mean) scale_elements(tensor, 1.0 / ranks);
+}
+
+// Where parts of these sizes begin. `which` says whose they are.
+Parts parts_of(Kind kind, const char* which, const Counts& counts, int ranks, int64_t elements) {
+  Parts parts{0};
+  for (int64_t count : counts) {
+    if (count < 0)
+      raise<ValueError>("[{}] counts must be 0 or more, got {}", to_string(kind), count);
+    parts.push_back(parts.back() + count);
+  }
+  if (std::ssize(counts) != ranks || parts.back() != elements) {
+    raise<ShapeError>(
+        "[{}] there must be a count for each of the {} ranks, {} elements of {} together; got {} "
+        "counts, {} elements",
+        to_string(kind), ranks, elements, which, counts.size(), parts.back());
+  }
+  return parts;
+}
+
+void check_part(Kind kind, const Buffer& part, int64_t count) {
+  if (part.count == count) return;
+  raise<ShapeError>("[{}] this rank's part has {} elements, its tensor is {}", to_string(kind),
+                    count, part.tensor.shape());
+}
+
+void check_dtypes(Kind kind, const Buffer& a, const Buffer& b) {
+  if (a.dtype == b.dtype) return;
+  raise<DtypeError>("[{}] dtypes must agree, got {} and {}", to_string(kind), a.dtype, b.dtype);
+}
+
 // `all` holds one part of the size of `part` for each rank.
 void check_parts(Kind kind, const Buffer& all, const Buffer& part, int size) {
-  if (all.dtype != part.dtype) {
-    raise<DtypeError>("[{}] dtypes must agree, got {} and {}", to_string(kind), all.dtype,
-                      part.dtype);
-  }
+  check_dtypes(kind, all, part);
   if (all.count != part.count * size) {
     raise<ShapeError>(
         "[{}] the whole must have {} parts of the size of a rank's tensor, got {} and {}",
         to_string(kind), size, all.tensor.shape(), part.tensor.shape());
   }
-}
-
-Algorithm choose(const Channel& channel, Algorithm wanted, Order order) {
-  if (channel.size() == 1) return Algorithm::ring;  // it does nothing
-  if (wanted == Algorithm::shared_memory && !channel.shares_memory()) {
-    raise<CommError>(
-        "[all_reduce] the ranks do not share memory: leave the algorithm to be chosen");
-  }
-  if (wanted != Algorithm::automatic) return wanted;
-  if (channel.shares_memory()) return Algorithm::shared_memory;
-  return order == Order::tree ? Algorithm::halving_doubling : Algorithm::ring;
 }
 
 }  // namespace
@@ -150,34 +176,33 @@ Communicator::Place Communicator::find_shared(const Tensor& tensor) {
 
 Work Communicator::all_reduce(const Tensor& tensor, Reduce op, std::string_view tag, Order order) {
   const Buffer buffer(Kind::all_reduce, tensor);
-  const Algorithm wanted = options().all_reduce;
-  if (wanted == Algorithm::ring && order == Order::tree) {
+  check_reduce(Kind::all_reduce, op, buffer.dtype);
+  const Algorithm algorithm = options().all_reduce;
+  if (algorithm == Algorithm::ring && order == Order::tree) {
     raise<ValueError>(
         "[all_reduce] a ring does not combine in the order of a tree: leave the algorithm to be "
         "chosen, or take halving_doubling");
   }
+  const bool automatic = algorithm == Algorithm::automatic;
+  const bool halving = algorithm == Algorithm::halving_doubling || order == Order::tree;
   const Place place = find_shared(tensor);
   buffer.written();
   return start(Call(Kind::all_reduce, tag, buffer.dtype, buffer.count)
                    .with_op(op)
-                   .with_algorithm(wanted)
+                   .with_algorithm(algorithm, order)
                    .with_place(place.number, place.offset),
                [=](Channel& channel) {
                  const auto& [_, data, count, bytes, dtype] = buffer;
-                 switch (choose(channel, wanted, order)) {
-                   case Algorithm::ring:
-                     ring_all_reduce(channel, op, dtype, data, count);
-                     break;
-                   case Algorithm::halving_doubling:
-                     halving_doubling_all_reduce(channel, op, dtype, data, count);
-                     break;
-                   default:
-                     if (place.memory) {
-                       shared_all_reduce(channel, op, dtype, *place.memory, place.offset, count);
-                     } else {
-                       staged_all_reduce(channel, op, dtype, data, count);
-                     }
+                 if (automatic && place.memory) {
+                   shared_all_reduce(channel, op, dtype, *place.memory, place.offset, count);
+                 } else if (automatic && channel.shares_memory()) {
+                   staged_all_reduce(channel, op, dtype, data, count);
+                 } else if (halving) {
+                   halving_doubling_all_reduce(channel, op, dtype, data, count);
+                 } else {
+                   ring_all_reduce(channel, op, dtype, data, count);
                  }
+                 divide_mean(op, buffer.tensor, channel.size());
                  buffer.written();
                });
 }
@@ -185,11 +210,14 @@ Work Communicator::all_reduce(const Tensor& tensor, Reduce op, std::string_view 
 Work Communicator::reduce(const Tensor& tensor, int root, Reduce op, std::string_view tag) {
   const Buffer buffer(Kind::reduce, tensor);
   check_rank(Kind::reduce, root, size());
+  check_reduce(Kind::reduce, op, buffer.dtype);
   if (rank() == root) buffer.written();
   return start(Call(Kind::reduce, tag, buffer.dtype, buffer.count).with_op(op).with_root(root),
                [=](Channel& channel) {
                  tree_reduce(channel, op, buffer.dtype, root, buffer.data, buffer.count);
-                 if (channel.rank() == root) buffer.written();
+                 if (channel.rank() != root) return;
+                 divide_mean(op, buffer.tensor, channel.size());
+                 buffer.written();
                });
 }
 
@@ -207,11 +235,22 @@ Work Communicator::broadcast(const Tensor& tensor, int root, std::string_view ta
 Work Communicator::all_gather(const Tensor& mine, const Tensor& all, std::string_view tag) {
   const Buffer part(Kind::all_gather, mine), whole(Kind::all_gather, all);
   check_parts(Kind::all_gather, whole, part, size());
+  return all_gather(mine, all, Counts(size(), part.count), tag);
+}
+
+Work Communicator::all_gather(const Tensor& mine, const Tensor& all, const Counts& counts,
+                              std::string_view tag) {
+  const Buffer part(Kind::all_gather, mine), whole(Kind::all_gather, all);
+  check_dtypes(Kind::all_gather, whole, part);
+  const Parts parts = parts_of(Kind::all_gather, "the whole", counts, size(), whole.count);
+  check_part(Kind::all_gather, part, counts[rank()]);
   whole.written();
-  return start(Call(Kind::all_gather, tag, part.dtype, part.count), [=](Channel& channel) {
-    auto* place = static_cast<std::byte*>(whole.data) + channel.rank() * part.bytes;
+  const Call call = Call(Kind::all_gather, tag, whole.dtype, whole.count).with_counts(counts);
+  return start(call, [=](Channel& channel) {
+    auto* place =
+        static_cast<std::byte*>(whole.data) + parts[channel.rank()] * item_size(whole.dtype);
     if (part.bytes > 0 && place != part.data) std::memmove(place, part.data, part.bytes);
-    ring_all_gather(channel, whole.dtype, whole.data, even_parts(whole.count, channel.size()));
+    ring_all_gather(channel, whole.dtype, whole.data, parts);
     whole.written();
   });
 }
@@ -220,19 +259,30 @@ Work Communicator::reduce_scatter(const Tensor& all, const Tensor& mine, Reduce 
                                   std::string_view tag) {
   const Buffer whole(Kind::reduce_scatter, all), part(Kind::reduce_scatter, mine);
   check_parts(Kind::reduce_scatter, whole, part, size());
+  return reduce_scatter(all, mine, Counts(size(), part.count), op, tag);
+}
+
+Work Communicator::reduce_scatter(const Tensor& all, const Tensor& mine, const Counts& counts,
+                                  Reduce op, std::string_view tag) {
+  const Buffer whole(Kind::reduce_scatter, all), part(Kind::reduce_scatter, mine);
+  check_dtypes(Kind::reduce_scatter, whole, part);
+  check_reduce(Kind::reduce_scatter, op, whole.dtype);
+  const Parts parts = parts_of(Kind::reduce_scatter, "the whole", counts, size(), whole.count);
+  check_part(Kind::reduce_scatter, part, counts[rank()]);
   part.written();
   // Memory for sums on their way. Like all memory that messages use, it belongs to the body: after
   // a failure that is never freed.
   const Tensor sums = empty_like(all);
-  return start(Call(Kind::reduce_scatter, tag, whole.dtype, whole.count).with_op(op),
-               [=](Channel& channel) {
-                 auto* to = static_cast<std::byte*>(sums.address());
-                 ring_reduce_scatter(channel, op, whole.dtype, whole.data, to,
-                                     even_parts(whole.count, channel.size()));
-                 std::copy_n(to + channel.rank() * part.bytes, part.bytes,
-                             static_cast<std::byte*>(part.data));
-                 part.written();
-               });
+  const Call call =
+      Call(Kind::reduce_scatter, tag, whole.dtype, whole.count).with_op(op).with_counts(counts);
+  return start(call, [=](Channel& channel) {
+    auto* to = static_cast<std::byte*>(sums.address());
+    ring_reduce_scatter(channel, op, whole.dtype, whole.data, to, parts);
+    std::copy_n(to + parts[channel.rank()] * item_size(whole.dtype), part.bytes,
+                static_cast<std::byte*>(part.data));
+    divide_mean(op, part.tensor, channel.size());
+    part.written();
+  });
 }
 
 Work Communicator::gather(const Tensor& mine, const Tensor& all, int root, std::string_view tag) {
@@ -264,21 +314,34 @@ Work Communicator::scatter(const Tensor& all, const Tensor& mine, int root, std:
 }
 
 Work Communicator::all_to_all(const Tensor& out, const Tensor& in, std::string_view tag) {
-  const Buffer from(Kind::all_to_all, out), to(Kind::all_to_all, in);
-  if (from.dtype != to.dtype) {
-    raise<DtypeError>("[all_to_all] dtypes must agree, got {} and {}", from.dtype, to.dtype);
-  }
-  if (from.count != to.count || from.count % size() != 0) {
+  const int64_t count = Buffer(Kind::all_to_all, out).count;
+  if (count != Buffer(Kind::all_to_all, in).count || count % size() != 0) {
     raise<ShapeError>(
         "[all_to_all] both tensors must have the same multiple of {} elements, got {} and {}",
         size(), out.shape(), in.shape());
   }
-  if (from.bytes > 0 && from.data == to.data) {
+  const Counts counts(size(), count / size());
+  return all_to_all(out, counts, in, counts, tag);
+}
+
+Work Communicator::all_to_all(const Tensor& out, const Counts& out_counts, const Tensor& in,
+                              const Counts& in_counts, std::string_view tag) {
+  const Buffer from(Kind::all_to_all, out), to(Kind::all_to_all, in);
+  check_dtypes(Kind::all_to_all, from, to);
+  const Parts sent = parts_of(Kind::all_to_all, "what is sent", out_counts, size(), from.count);
+  const Parts received = parts_of(Kind::all_to_all, "what comes", in_counts, size(), to.count);
+  if (out_counts[rank()] != in_counts[rank()]) {
+    raise<ShapeError>("[all_to_all] this rank sends itself {} elements and expects {}",
+                      out_counts[rank()], in_counts[rank()]);
+  }
+  const auto* begin = static_cast<const std::byte*>(from.data);
+  if (from.bytes > 0 && to.bytes > 0 && begin < static_cast<std::byte*>(to.data) + to.bytes &&
+      static_cast<std::byte*>(to.data) < begin + from.bytes) {
     raise<ValueError>("[all_to_all] the tensors must not share memory");
   }
   to.written();
-  return start(Call(Kind::all_to_all, tag, from.dtype, from.count), [=](Channel& channel) {
-    direct_all_to_all(channel, from.data, to.data, from.bytes / channel.size());
+  return start(Call(Kind::all_to_all, tag, from.dtype), [=](Channel& channel) {
+    direct_all_to_all(channel, from.dtype, from.data, sent, to.data, received);
     to.written();
   });
 }

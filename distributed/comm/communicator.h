@@ -4,8 +4,9 @@
 // with the same dtype, count and tag; the calls run one after another in that order. A difference
 // between ranks ends in an error that names both calls. Different communicators are independent.
 //
-// Threads. A call queues its work and returns; one progress thread for each communicator runs the
-// queue, so that communication overlaps the caller's computing. Calls may come from any thread, but
+// Threads. A call queues its work and returns. A progress thread for each communicator runs the
+// queue, so that communication overlaps the caller's computing; a caller in Work::wait() that finds
+// it idle runs the queue itself. Calls may come from any thread, but
 // the caller must see to it that their order is the same on every rank.
 //
 // Lifetime. Tensors are kept alive until their call is done; their elements must not be written
@@ -39,9 +40,12 @@ class Transport;
 struct Call;
 
 /// How elements of different ranks are combined. On bool, sum and max are "or", product and min
-/// "and". Integers wrap around. min and max of a NaN are NaN. A mean is a sum, divided by the
-/// caller.
-enum class Reduce : uint8_t { sum, min, max, product };
+/// "and". Integers wrap around. min and max of a NaN are NaN. A mean, of floating point numbers, is
+/// their sum times 1/n. bit_and and bit_or are for integers and bool. Others get DtypeError.
+enum class Reduce : uint8_t { sum, min, max, product, mean, bit_and, bit_or };
+
+/// Elements of each rank, in rank order, where their parts differ.
+using Counts = std::vector<int64_t>;
 
 /// In which order the ranks' elements of an all-reduce are combined. The result is the same on all
 /// ranks either way.
@@ -53,9 +57,8 @@ enum class Order : uint8_t {
 
 /// How an all-reduce is carried out; each is explained, with its cost, above its code.
 enum class Algorithm : uint8_t {
-  automatic,      // shared_memory on one host; on several, halving_doubling for the order of a
-                  // tree, and the ring for any order
-  shared_memory,  // of one host; best for tensors that lie in it, see shared_zeros()
+  automatic,  // shared memory on one host; on several, halving_doubling for the order of a tree,
+              // and the ring for any order
   ring,
   halving_doubling,
 };
@@ -66,13 +69,14 @@ struct SharedError : CommError {
 };
 
 struct CommOptions {
-  /// How long one call may take on the progress thread. Starts as CAPSTAN_TIMEOUT (in seconds) or
+  /// How long one call may take, once it is run. Starts as CAPSTAN_TIMEOUT (in seconds) or
   /// ten minutes.
   std::chrono::milliseconds timeout = default_timeout();
   /// How long a failing rank waits to hear from its peers, so that all agree on one text.
   std::chrono::milliseconds grace{2000};
-  /// The same on all ranks.
+  /// These two are the same on all ranks.
   Algorithm all_reduce = Algorithm::automatic;
+  bool share_memory = true;  // false: as if each rank had a host of its own
 
   /// Throws ValueError if CAPSTAN_TIMEOUT is not a positive number.
   static std::chrono::milliseconds default_timeout();
@@ -107,13 +111,12 @@ class Communicator {
   /// times; ordinary zeros where the ranks run on several hosts. For tensors that are used often,
   /// such as gradient buckets. A collective that waits until it is done. Views of the tensor are
   /// recognised by their place, which must be the same on all ranks; its memory is the other ranks'
-  /// to write to while a call on it runs, and never else.
+  /// to write to while a call on it runs; after a failure a late rank may still write.
   /// Throws ShapeError for negative sizes, DeviceError for a device that is not a CPU.
   Tensor shared_zeros(const Shape& shape, TensorOptions options = {}, std::string_view tag = {});
 
   /// Combines the ranks' tensors element by element, in place, the same to the bit on every rank.
-  /// Throws ValueError for Order::tree where options() ask for the ring, and CommError, on all
-  /// ranks, where they ask for shared memory on several hosts.
+  /// Throws ValueError for Order::tree where options() ask for the ring.
   Work all_reduce(const Tensor& tensor, Reduce op = Reduce::sum, std::string_view tag = {},
                   Order order = Order::any);
   /// As all_reduce, but only the root's tensor is changed.
@@ -123,15 +126,27 @@ class Communicator {
   /// Joins the ranks' `mine` [k elements] into `all` [size() * k] on every rank, in rank order.
   /// `mine` may be a view of its own place in `all`.
   Work all_gather(const Tensor& mine, const Tensor& all, std::string_view tag = {});
+  /// The same for parts of any sizes: rank r's `mine` has counts[r] elements. The same counts on
+  /// all ranks.
+  Work all_gather(const Tensor& mine, const Tensor& all, const Counts& counts,
+                  std::string_view tag = {});
   /// Combines the ranks' `all` [size() * k] and leaves part rank() of it in `mine` [k].
   Work reduce_scatter(const Tensor& all, const Tensor& mine, Reduce op = Reduce::sum,
                       std::string_view tag = {});
+  /// The same for parts of any sizes: rank r's `mine` has counts[r] elements. The same counts on
+  /// all ranks.
+  Work reduce_scatter(const Tensor& all, const Tensor& mine, const Counts& counts,
+                      Reduce op = Reduce::sum, std::string_view tag = {});
   /// As all_gather, but only the root's `all` is used; the others may pass an empty handle.
   Work gather(const Tensor& mine, const Tensor& all, int root, std::string_view tag = {});
   /// Part r of the root's `all` [size() * k] goes to rank r's `mine` [k]; others as in gather.
   Work scatter(const Tensor& all, const Tensor& mine, int root, std::string_view tag = {});
   /// Part r of `out` [size() * k] goes to part rank() of rank r's `in` [size() * k].
   Work all_to_all(const Tensor& out, const Tensor& in, std::string_view tag = {});
+  /// The same for parts of any sizes: out_counts[r] elements of `out` go to rank r, and
+  /// in_counts[r] elements of `in` come from it. Ranks whose counts do not agree get a CommError.
+  Work all_to_all(const Tensor& out, const Counts& out_counts, const Tensor& in,
+                  const Counts& in_counts, std::string_view tag = {});
   /// Done once every rank has made the call.
   Work barrier(std::string_view tag = {});
 

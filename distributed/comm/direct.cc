@@ -39,15 +39,18 @@ void direct_scatter(Channel& channel, int root, const void* all, void* mine, int
   channel.finish();
 }
 
-void direct_all_to_all(Channel& channel, const void* out, void* in, int64_t bytes) {
+void direct_all_to_all(Channel& channel, Dtype dtype, const void* out, const Parts& sent, void* in,
+                       const Parts& received) {
   const int n = channel.size(), rank = channel.rank();
+  const int64_t item = item_size(dtype);
   const auto* from = static_cast<const std::byte*>(out);
   auto* to = static_cast<std::byte*>(in);
-  copy_part(from + rank * bytes, to + rank * bytes, bytes);
+  const auto length = [&](const Parts& parts, int r) { return (parts[r + 1] - parts[r]) * item; };
+  copy_part(from + sent[rank] * item, to + received[rank] * item, length(sent, rank));
   for (int step = 1; step < n; ++step) {
     const int target = (rank + step) % n, source = (rank - step + n) % n;
-    channel.send(target, from + target * bytes, bytes);
-    channel.receive(source, to + source * bytes, bytes);
+    channel.send(target, from + sent[target] * item, length(sent, target));
+    channel.receive(source, to + received[source] * item, length(received, source));
   }
   channel.finish();
 }

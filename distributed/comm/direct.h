@@ -3,6 +3,7 @@
 #pragma once
 
 #include "distributed/comm/channel.h"
+#include "distributed/comm/parts.h"
 
 namespace capstan::distributed {
 
@@ -13,9 +14,10 @@ void direct_gather(Channel& channel, int root, const void* mine, void* all, int6
 /// Hands the parts of the root's `all` [n * bytes] out to the ranks' `mine` [bytes].
 void direct_scatter(Channel& channel, int root, const void* all, void* mine, int64_t bytes);
 
-/// Part r of `out` [n * bytes] goes to part rank() of rank r's `in` [n * bytes]. In step k each
-/// rank sends to the rank k places to its right, so that no rank is sent to by two at once.
-void direct_all_to_all(Channel& channel, const void* out, void* in, int64_t bytes);
+/// Part r of `out` goes to part rank() of rank r's `in`, which must be as long. In step k each rank
+/// sends to the rank k places to its right, so that no rank is sent to by two at once.
+void direct_all_to_all(Channel& channel, Dtype dtype, const void* out, const Parts& sent, void* in,
+                       const Parts& received);
 
 /// Returns once all ranks have called it. Dissemination: in step k, rank r tells rank r + 2^k that
 /// it (and all that it has heard of) are here; after log2(n) steps everyone has heard of everyone.

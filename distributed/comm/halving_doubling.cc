@@ -13,8 +13,8 @@
 // Cost on each rank: S/2 + S/4 + ... = (n-1)/n S bytes for each of the two, like the ring, in
 // 2 log2(n) steps instead of 2(n-1); but partners are far away, so the bytes cross more links.
 //
-// Every element is summed as a balanced tree, ((0 + 1) + (2 + 3)) + ..., as in shared.cc: so the
-// sum over 2^k ranks is the upper part of the same tree over any finer leaves.
+// Every element is summed as a balanced tree, ((0 + 1) + (2 + 3)) + ...: so the sum over 2^k ranks
+// is the upper part of the same tree over any finer leaves.
 //
 // When n is not a power of two, the first ranks pair up: of 2m ranks, m hand their data to their
 // partner before, and get the result after.
@@ -59,6 +59,7 @@ void halving_doubling_all_reduce(Channel& channel, Reduce op, Dtype dtype, void*
   const bool paired = rank < 2 * pairs;
   if (paired && rank % 2 == 1) {
     send(rank - 1, everything);
+    channel.finish();
     receive(rank - 1, everything);
     return channel.finish();
   }
@@ -75,6 +76,7 @@ void halving_doubling_all_reduce(Channel& channel, Reduce op, Dtype dtype, void*
     held.push_back(keep_lower ? lower : upper);
     receive_and_combine(real(v ^ distance), held.back());
   }
+  channel.finish();  // before what was sent is written over
   for (int distance = power / 2; distance > 0; distance /= 2) {
     const Range mine = held.back();
     held.pop_back();

@@ -68,6 +68,9 @@ int turn_to_speak() {
   return rank ? std::clamp(std::atoi(rank), 0, 10) : 0;
 }
 
+// A machine that is busy may take some seconds to start a job, whatever its calls may take.
+constexpr std::chrono::milliseconds kShortestStart{10'000};
+
 // Ends the process if start-up takes longer than `timeout`: MPI's own, which knows no limit, waits
 // for ever for a host that cannot be reached. Stops watching when it is destroyed.
 std::jthread limit_start_up(const std::string& program, std::chrono::milliseconds timeout) {
@@ -146,7 +149,7 @@ int run_main(int argc, char** argv, const Main& body) {
   std::unique_ptr<Communicator> communicator;
   try {
     const CommOptions options;
-    const std::jthread limit = limit_start_up(program, options.timeout);
+    const std::jthread limit = limit_start_up(program, std::max(options.timeout, kShortestStart));
     communicator = world(options);
   } catch (const std::exception& error) {
     // The environment is the same for all ranks, so one of them may speak for all.

@@ -37,7 +37,8 @@ using Main = std::function<int(Communicator&, int argc, char** argv)>;
 /// If it throws on any rank, the job ends on every rank, with a non-zero status, in bounded time,
 /// and with one line "program: message" on standard error. The line begins "program: rank N: " if
 /// the error happened on rank N alone. An error within a part of the ranks (Communicator::split) is
-/// reported by the lowest of them.
+/// reported by the lowest of them. A job that has not started within the timeout of CommOptions, or
+/// 10 s if that is shorter, ends the same way.
 int run_main(int argc, char** argv, const Main& body);
 
 }  // namespace capstan::distributed

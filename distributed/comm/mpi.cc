@@ -2,11 +2,9 @@
 // notices go over a second one, where a receive from any rank is always posted.
 //
 // Waiting. MPI makes progress only inside MPI calls, and its own waits spin, which takes a core
-// from computing. Our waits test a few times and then sleep between tests, longer and longer, as
-// long as nothing arrives; see Pause. A thread that wakes up from a short sleep gets its core at
-// once, even from a thread that computes. One that calls sched_yield(), as Open MPI does inside its
-// tests if mpi_yield_when_idle is set, waits for that thread's whole time slice: 250 KB between two
-// ranks that compute then took 28 to 60 ms instead of 0.05 to 0.5. So we ask Open MPI not to.
+// from computing. Ours test, and pause between tests (pause.h). Open MPI must not call
+// sched_yield() inside its tests, as it does if mpi_yield_when_idle is set: 250 KB between two
+// ranks that compute then took 28 to 60 ms instead of 0.05 to 0.5.
 //
 // A program that ends after a failure must not finalise MPI: that waits for all ranks.
 #include "distributed/comm/mpi.h"
@@ -23,7 +21,6 @@
 #include <utility>
 
 #include "core/raise.h"
-#include "distributed/comm/pause.h"
 #include "distributed/comm/transport.h"
 
 namespace capstan::distributed {
@@ -143,13 +140,7 @@ class MpiTransport : public Transport {
     check("MPI_Irecv",
           MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, 0, comm_, &receive_));
     MPI_Status status;
-    int done = 0;
-    for (Pause pause;; pause()) {
-      check("MPI_Test", MPI_Test(&receive_, &done, &status));
-      if (done) break;
-      if (disturbed() && patience_.over()) throw Interrupted{};
-      if (Clock::now() > deadline) return false;
-    }
+    if (!wait_until(deadline, [&] { return is_done(receive_, &status); })) return false;
     int count = 0;
     MPI_Get_count(&status, MPI_BYTE, &count);
     if (count != bytes) {
@@ -161,13 +152,8 @@ class MpiTransport : public Transport {
 
   int flush(Clock::time_point deadline) override {
     for (size_t i = 0; i < requests_.size(); ++i) {
-      int done = 0;
-      for (Pause pause;; pause()) {
-        check("MPI_Test", MPI_Test(&requests_[i], &done, MPI_STATUS_IGNORE));
-        if (done) break;
-        if (disturbed() && patience_.over()) throw Interrupted{};
-        if (Clock::now() > deadline) return peers_[i];
-      }
+      const auto sent = [&] { return is_done(requests_[i], MPI_STATUS_IGNORE); };
+      if (!wait_until(deadline, sent)) return peers_[i];
     }
     requests_.clear();
     peers_.clear();
@@ -225,6 +211,11 @@ class MpiTransport : public Transport {
   }
 
  private:
+  static bool is_done(MPI_Request& request, MPI_Status* status) {
+    int done = 0;
+    check("MPI_Test", MPI_Test(&request, &done, status));
+    return done;
+  }
   void await_notice() {
     check("MPI_Irecv", MPI_Irecv(&wire_, sizeof wire_, MPI_BYTE, MPI_ANY_SOURCE, 0, notice_comm_,
                                  &notice_request_));
@@ -248,7 +239,6 @@ class MpiTransport : public Transport {
   bool has_notice_ = false;  // it has
   std::vector<Notice> arrived_;
   std::atomic<bool> interrupted_{false};
-  Patience patience_;
 };
 
 }  // namespace

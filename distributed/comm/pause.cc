@@ -1,3 +1,4 @@
+// Implements Pause.
 #include "distributed/comm/pause.h"
 
 #include <sys/prctl.h>

@@ -10,21 +10,20 @@
 namespace capstan::distributed {
 namespace {
 
-// How often an idle engine looks for notices of other ranks.
+// How often an idle thread looks for notices of other ranks.
 constexpr std::chrono::milliseconds kIdle{50};
 // After a call its thread looks once more by itself, so that the caller of small ones need not wake
 // it (which takes longer than they do).
 constexpr std::chrono::microseconds kNap{500};
 constexpr int64_t kSmallBytes = 32 << 10;
 
-// Keeps the memory of a failed call for ever: the network, or a rank that has not heard of the
-// failure yet, may still be at work on it.
-void bury(Progress::Body body, Channel::Remains remains) {
-  using Grave = std::pair<Progress::Body, Channel::Remains>;
+// Keeps the memory of a failed call for ever: the network may still be at work on it.
+void bury(Progress::Body body, std::vector<std::byte> scratch) {
+  using Grave = std::pair<Progress::Body, std::vector<std::byte>>;
   static std::mutex mutex;
   static auto& graves = *new std::vector<Grave>;
   std::lock_guard lock(mutex);
-  graves.emplace_back(std::move(body), std::move(remains));
+  graves.emplace_back(std::move(body), std::move(scratch));
 }
 
 }  // namespace
@@ -36,7 +35,7 @@ Work::Work() : state_(std::make_shared<State>()) {
 
 void Work::wait() const {
   if (!state_->done) {
-    if (const auto engine = state_->engine.lock()) engine->help(*state_);
+    if (const auto progress = state_->progress.lock()) progress->help(*state_);
   }
   std::unique_lock lock(state_->mutex);
   state_->changed.wait(lock, [&] { return state_->done.load(); });
@@ -68,7 +67,7 @@ Progress::Progress(std::unique_ptr<Transport> transport, const CommOptions& opti
     : transport_(std::move(transport)),
       options_(options),
       exceptions_(std::uncaught_exceptions()),
-      channel_(*transport_, options.timeout) {
+      channel_(*transport_, options) {
   if (transport_->size() == 1) return;
   running_ = true;  // so that nobody helps before the ranks are connected
   thread_ = std::thread([this] { run_thread(); });
@@ -101,7 +100,7 @@ Work Progress::start(const Call& call, Body body) {
     run(task);
     return Work(work);
   }
-  work->engine = weak_from_this();
+  work->progress = weak_from_this();
   queue_.push_back(std::move(task));
   const bool wake = asleep_ || call.count * item_size(call.dtype) > kSmallBytes;
   lock.unlock();
@@ -215,7 +214,7 @@ void Progress::on_failure(Notice mine) {
     queue.swap(queue_);
   }
   changed_.notify_all();
-  bury(queue.empty() ? Body() : std::move(queue.front().body), channel_.take_remains());
+  if (!queue.empty()) bury(std::move(queue.front().body), channel_.take_scratch());
   for (Task& task : queue) {
     record_.set(task.number, FlightRecord::State::failed);
     task.work->finish(failure_->text());

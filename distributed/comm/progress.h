@@ -1,7 +1,7 @@
-// Defines Progress, the engine of a communicator: it numbers calls, runs them in order, and is the
-// one place where a failure turns into the state "failed".
+// Defines Progress, the queue of a communicator and who runs it: it numbers calls, runs them in
+// order, and is the one place where a failure turns into the state "failed".
 //
-// Calls run on the engine's own thread, while their callers compute. A caller that waits does not
+// Calls run on a thread of their own, while their callers compute. A caller that waits does not
 // wait for that thread to wake up: if nobody is at it, it runs the queue itself. So there is one
 // runner at a time, but not always the same thread. With one rank there is no thread, and the
 // call's body runs at once, in the caller.
@@ -28,8 +28,8 @@ struct Work::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::atomic<bool> done{false};
-  std::weak_ptr<Progress> engine;  // that will run it
-  std::string error;               // empty: went well
+  std::weak_ptr<Progress> progress;  // that will run it
+  std::string error;                 // empty: went well
   Clock::time_point started, finished;
 
   void finish(std::string error);
@@ -89,7 +89,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   int64_t sequence_ = 0;
   int64_t calls_ = 0;
   bool running_ = false;  // a thread is at the queue's first call, or connecting
-  bool asleep_ = false;   // the engine's thread will look again only when told, or in kIdle
+  bool asleep_ = false;   // the thread will look again only when told, or in kIdle
   bool stopping_ = false;
   std::optional<std::string> fail_message_;  // from fail(), for the runner to act on
   std::optional<std::string> failed_;

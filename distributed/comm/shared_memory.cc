@@ -1,4 +1,10 @@
 // Implements SharedMemory.
+//
+// A block is an anonymous file in memory (memfd_create); a rank opens those of the others through
+// /proc, by process and file number, and then all of them close it. So no name can clash and
+// nothing is left behind, however a process ends. Whether ranks of one host can reach each other's
+// memory is not asked but tried (containers may keep them apart): a block begins with a random
+// number that only its owner can have told.
 #include "distributed/comm/shared_memory.h"
 
 #include <fcntl.h>
@@ -7,7 +13,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <mutex>
 #include <random>
@@ -18,9 +23,10 @@
 
 namespace capstan::distributed {
 
-/// A block as this process sees it.
 class SharedMemory::Mapping {
  public:
+  static constexpr int64_t kHeader = 64;  // the secret; a cache line, so that the rest is aligned
+
   /// The whole of a file of `bytes` bytes and the header; null if it cannot be mapped.
   static std::shared_ptr<Mapping> make(int file, int64_t bytes) {
     struct stat status = {};
@@ -35,10 +41,8 @@ class SharedMemory::Mapping {
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
-  std::byte* bytes() const { return start_ + kHeader; }
+  std::byte* block() const { return start_ + kHeader; }
   uint64_t& secret() const { return *reinterpret_cast<uint64_t*>(start_); }
-
-  static constexpr int64_t kHeader = 64;  // the secret; a cache line, so that the rest is aligned
 
  private:
   std::byte* start_;
@@ -47,87 +51,94 @@ class SharedMemory::Mapping {
 
 namespace {
 
-uint64_t random_number() {
-  std::random_device random;
-  return uint64_t{random()} << 32 | random();
-}
+using Mapping = SharedMemory::Mapping;
 
-// The blocks made in this process. Ranks that are its threads share their mapping instead of making
-// one each: a race detector then knows one byte by one address.
-template <class Mapping>
-struct Registry {
-  static Registry& get() {
-    static auto& registry = *new Registry;
-    return registry;
+// What a rank tells the others about its block.
+struct Handle {
+  int64_t process = 0;
+  int64_t file = -1;  // -1: there is none
+  uint64_t secret = 0;
+};
+
+// A rank's own block, while the others have not opened it yet.
+class Offer {
+ public:
+  explicit Offer(int64_t bytes) : file_(memfd_create("capstan", MFD_CLOEXEC)) {
+    if (file_ < 0 || ftruncate(file_, Mapping::kHeader + bytes) != 0) return;
+    block_ = Mapping::make(file_, bytes);
+    if (!block_) return;
+    std::random_device random;
+    handle_ = {getpid(), file_, uint64_t{random()} << 32 | random()};
+    block_->secret() = handle_.secret;
+    std::lock_guard lock(mutex());
+    offers()[handle_.secret] = block_;
   }
-  std::mutex mutex;
-  std::map<uint64_t, std::weak_ptr<Mapping>> by_secret;
+  ~Offer() {
+    if (file_ >= 0) close(file_);
+    std::lock_guard lock(mutex());
+    offers().erase(handle_.secret);
+  }
+  Offer(const Offer&) = delete;
+  Offer& operator=(const Offer&) = delete;
+
+  const Handle& handle() const { return handle_; }
+
+  /// The block behind a handle, or null. Ranks that are threads of one process share their mapping
+  /// instead of making one each: a race detector then knows one byte by one address.
+  static std::shared_ptr<Mapping> open(const Handle& handle, int64_t bytes) {
+    if (handle.file < 0) return nullptr;
+    {
+      std::lock_guard lock(mutex());
+      const auto here = offers().find(handle.secret);
+      if (here != offers().end()) return here->second;
+    }
+    const std::string path =
+        "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.file);
+    const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    auto block = Mapping::make(file, bytes);
+    if (file >= 0) close(file);
+    return block && block->secret() == handle.secret ? block : nullptr;
+  }
+
+ private:
+  // The offers of this process, by secret.
+  static std::map<uint64_t, std::shared_ptr<Mapping>>& offers() {
+    static auto& all = *new std::map<uint64_t, std::shared_ptr<Mapping>>;
+    return all;
+  }
+  static std::mutex& mutex() {
+    static std::mutex& mutex = *new std::mutex;
+    return mutex;
+  }
+
+  int file_;
+  Handle handle_;
+  std::shared_ptr<Mapping> block_;
 };
 
 }  // namespace
 
-SharedMemory::SharedMemory(int64_t bytes) : bytes_(bytes) {
-  const int file = memfd_create("capstan", MFD_CLOEXEC);
-  if (file < 0) return;
-  if (ftruncate(file, Mapping::kHeader + bytes_) == 0) mine_ = Mapping::make(file, bytes_);
-  if (!mine_) {
-    close(file);
-    return;
-  }
-  handle_ = {getpid(), file, random_number()};
-  mine_->secret() = handle_.secret;
-  auto& registry = Registry<Mapping>::get();
-  std::lock_guard lock(registry.mutex);
-  registry.by_secret[handle_.secret] = mine_;
-}
+SharedMemory::SharedMemory(int64_t bytes, std::vector<std::shared_ptr<Mapping>> blocks)
+    : bytes_(bytes), blocks_(std::move(blocks)) {}
 
-SharedMemory::~SharedMemory() {
-  if (!mine_) return;
-  close(static_cast<int>(handle_.file));
-  auto& registry = Registry<Mapping>::get();
-  std::lock_guard lock(registry.mutex);
-  registry.by_secret.erase(handle_.secret);
-}
-
-bool SharedMemory::open(std::span<const Handle> handles) {
-  for (const Handle& handle : handles) {
-    std::shared_ptr<Mapping> block;
-    {
-      auto& registry = Registry<Mapping>::get();
-      std::lock_guard lock(registry.mutex);
-      const auto known = registry.by_secret.find(handle.secret);
-      if (known != registry.by_secret.end()) block = known->second.lock();
-    }
-    if (!block && handle.file >= 0) {
-      const std::string path =
-          "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.file);
-      const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
-      block = Mapping::make(file, bytes_);
-      if (file >= 0) close(file);
-    }
-    if (!block || block->secret() != handle.secret) return false;
-    blocks_.push_back(std::move(block));
-  }
-  return true;
-}
-
-std::byte* SharedMemory::block(int rank) const { return blocks_[rank]->bytes(); }
+std::byte* SharedMemory::block(int rank) const { return blocks_[rank]->block(); }
 
 std::shared_ptr<SharedMemory> share_memory(Channel& channel, int64_t bytes) {
-  using Handle = SharedMemory::Handle;
   const int n = channel.size(), rank = channel.rank();
-  auto memory = std::make_shared<SharedMemory>(bytes);
+  const Offer mine(bytes);
   // Scratch, not a local: after a failure a network may still write to it.
   std::byte* scratch = channel.scratch(n * static_cast<int64_t>(sizeof(Handle)));
   auto* handles = reinterpret_cast<Handle*>(scratch);
-  handles[rank] = memory->handle();
+  handles[rank] = mine.handle();
   ring_all_gather(channel, Dtype::uint8, handles, even_parts(n * sizeof(Handle), n));
-  const bool mine = memory->open({handles, static_cast<size_t>(n)});
+  std::vector<std::shared_ptr<Mapping>> blocks;
+  for (int r = 0; r < n; ++r) blocks.push_back(Offer::open(handles[r], bytes));
 
   auto* reached = reinterpret_cast<uint8_t*>(scratch);
-  reached[rank] = mine;
+  reached[rank] = std::all_of(blocks.begin(), blocks.end(), [](const auto& b) { return b; });
   ring_all_gather(channel, Dtype::uint8, reached, even_parts(n, n));
-  return std::all_of(reached, reached + n, [](uint8_t r) { return r; }) ? memory : nullptr;
+  if (!std::all_of(reached, reached + n, [](uint8_t r) { return r; })) return nullptr;
+  return std::make_shared<SharedMemory>(bytes, std::move(blocks));
 }
 
 }  // namespace capstan::distributed

@@ -215,7 +215,6 @@ class ThreadTransport : public Transport {
   Inbox& inbox_;
   std::deque<LetterRef> sent_;  // not copies; oldest first
   size_t notices_read_ = 0;
-  Patience patience_;
 };
 
 }  // namespace

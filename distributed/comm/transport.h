@@ -1,7 +1,7 @@
 // Defines Transport, the wires between ranks: what a new way of communicating has to implement.
 //
 // It moves bytes between two ranks and knows nothing of tensors or collectives; the algorithms
-// (ring.h, tree.h, direct.h) are written once, as straight blocking code, on top of it.
+// (ring.h and its kind) are written once, as straight blocking code, on top of it.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "distributed/comm/pause.h"
 #include "distributed/comm/work.h"
 
 namespace capstan::distributed {
@@ -89,10 +90,24 @@ class Transport {
   /// Makes the present or next wait throw Interrupted.
   virtual void interrupt() = 0;
 
+  /// Waits, looking again and again, until ready(); false when the deadline has passed. Throws
+  /// Interrupted.
+  template <class F>
+  bool wait_until(Clock::time_point deadline, const F& ready) {
+    for (Pause pause; !ready(); pause()) {
+      if (disturbed() && patience_.over()) throw Interrupted{};
+      if (Clock::now() > deadline) return false;
+    }
+    return true;
+  }
+
   /// The part of a split that this rank belongs to, or null for a negative color. colors and keys
   /// are those of all ranks; `sequence` is the same on all ranks and used once.
   virtual std::unique_ptr<Transport> split(const std::vector<int>& colors,
                                            const std::vector<int>& keys, int64_t sequence) = 0;
+
+ protected:
+  Patience patience_;
 };
 
 }  // namespace capstan::distributed

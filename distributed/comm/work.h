@@ -20,7 +20,7 @@ class Work {
   /// True once the call is done or has failed; never blocks, never throws.
   bool done() const;
 
-  /// When the call began and ended on the progress thread; valid once done(). From begin to end the
+  /// When the call began to run and ended; valid once done(). From begin to end the
   /// call was hidden behind its caller's computing, except for the time spent in wait().
   Clock::time_point started() const;
   Clock::time_point finished() const;

@@ -110,7 +110,7 @@ TEST_CASE("virtual shards hold the same samples on any number of ranks") {
     std::vector<std::vector<Indices>> of_rank;
     for (int64_t rank = 0; rank < ranks; ++rank) {
       const DataLoader loader(
-          set, {.batch = 8, .shuffle = true, .rank = rank, .ranks = ranks, .shards = 4});
+          set, {.batch = 8, .shuffle = true, .rank = rank, .ranks = ranks, .virtual_shards = 4});
       CHECK(loader.batches_per_step() == 4 / ranks);
       CHECK(loader.steps_per_epoch() == 3);
       of_rank.push_back(walk(loader.epoch(2, 1)));
@@ -242,9 +242,9 @@ TEST_CASE("options that cannot be") {
   refused({.rank = -1});
   refused({.prefetch_threads = -1});
   refused({.prefetch = 0});
-  refused({.ranks = 2, .shards = 3});
-  refused({.ranks = 0, .shards = 4});
-  refused({.shards = -2});
+  refused({.ranks = 2, .virtual_shards = 3});
+  refused({.ranks = 0, .virtual_shards = 4});
+  refused({.virtual_shards = -2});
   const DataLoader loader(set, {.batch = 4});
   CHECK_THROWS_AS(loader.epoch(-1), ValueError);
   CHECK_THROWS_AS(loader.epoch(0, -1), ValueError);

@@ -91,8 +91,8 @@ std::string train_in_shards(Communicator& comm) {
 
 TEST_CASE("in virtual shards, processes train like one process to the last bit") {
   const std::string alone = train_in_shards(*make_self());
-  for (Algorithm algorithm : {Algorithm::automatic, Algorithm::halving_doubling}) {
-    const auto comm = make_mpi({.all_reduce = algorithm});
+  for (bool share : {true, false}) {
+    const auto comm = make_mpi({.share_memory = share});
     CHECK(train_in_shards(*comm) == alone);
   }
 }

@@ -2,6 +2,7 @@
 
 #include <doctest/doctest.h>
 
+#include "autograd/node.h"
 #include "distributed/comm/thread.h"
 
 namespace capstan::distributed {
@@ -21,7 +22,9 @@ TEST_CASE("all ranks get rank 0's elements") {
   }
 }
 
-TEST_CASE("ranks whose tensors differ by name, shape or dtype are refused, and nothing is copied") {
+TEST_CASE(
+    "ranks whose tensors differ by name, shape, dtype or training are refused, and nothing is "
+    "copied") {
   const auto refuse = [](const std::string& name, const Shape& shape, Dtype dtype) {
     run_ranks(2, [&](Communicator& communicator) {
       const bool odd = communicator.rank() == 1;
@@ -35,6 +38,12 @@ TEST_CASE("ranks whose tensors differ by name, shape or dtype are refused, and n
   refuse("y", {2}, Dtype::float32);
   refuse("x", {1, 2}, Dtype::float32);
   refuse("x", {2}, Dtype::int32);
+  run_ranks(2, [](Communicator& communicator) {
+    const Tensor x = zeros({2});
+    if (communicator.rank() == 1) require_grad(x);
+    CHECK_THROWS_WITH_AS(replicate({{"x", x}}, communicator, "the state"),
+                         doctest::Contains("frozen"), CommError);
+  });
 }
 
 }  // namespace

@@ -89,7 +89,7 @@ docker0='ip link add docker0 type bridge && ip addr add 172.17.0.1/16 dev docker
 for host in h1 h2 h3 h4; do "$netlab" run $host sh -c "$docker0" || fail "no docker0 on $host"; done
 CAPSTAN_TIMEOUT=5 job --host h1,h2 -- && fail "two networks of one address: the job ended well"
 # (A rank that mpirun has not ended yet may say it as well.)
-[ "$(sort -u "$work/err" | grep -c '^train_image: \[world\] MPI did not start within 5 s')" = 1 ] ||
+[ "$(sort -u "$work/err" | grep -c '^train_image: \[world\] MPI did not start within 10 s')" = 1 ] ||
   fail "two networks of one address: $(cat "$work/err")"
 say "hosts that do not find each other"
 network=(--mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0)

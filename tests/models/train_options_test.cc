@@ -41,7 +41,7 @@ TEST_CASE("every option arrives") {
            "--clip",       "2",       "--threads",      "3",       "--bucket-mb",    "1.5",
            "--checkpoint", "c",       "--save-every",   "4",       "--metrics",      "m",
            "--plot",       "p",       "--progress",     "bar",     "--no-nesterov",  "--scale-rate",
-           "--resume",     "--quiet", "--dtype",        "float64", "--reproducible", "8"})
+           "--resume",     "--quiet", "--dtype",        "float64", "--reproducible", "0"})
           .options;
   CHECK(o.model == "mlp");
   CHECK(o.data == "d");
@@ -52,7 +52,7 @@ TEST_CASE("every option arrives") {
   CHECK(o.steps == 11);
   CHECK(o.batch == 16);
   CHECK(o.accumulate == 2);
-  CHECK(o.reproducible == 8);
+  CHECK(o.reproducible == 0);
   CHECK(o.rate == 0.5);
   CHECK(o.warmup == 9);
   CHECK(o.weight_decay == 0.1);
@@ -97,12 +97,13 @@ TEST_CASE("virtual shards belong to a fixed global batch, or are asked for") {
   CHECK(shards({"--global-batch", "100"}, 32) == 0);
   CHECK(shards({"--global-batch", "100", "--reproducible", "0"}, 2) == 0);
   CHECK(shards({"--batch", "100"}, 2) == 0);
-  CHECK(shards({"--reproducible", "4"}, 2) == 4);
+  CHECK(shards({"--global-batch", "100", "--reproducible", "4"}, 2) == 4);
   for (int64_t ranks : {3, 8}) {
-    CHECK_THROWS_WITH_AS(shards({"--reproducible", "4"}, ranks),
+    CHECK_THROWS_WITH_AS(shards({"--global-batch", "9", "--reproducible", "4"}, ranks),
                          doctest::Contains("--reproducible 4 cannot be shared out to"), ValueError);
   }
-  CHECK_THROWS_AS(shards({"--reproducible", "4", "--accumulate", "4"}, 2), ValueError);
+  CHECK_THROWS_AS(shards({"--global-batch", "8", "--reproducible", "4", "--accumulate", "4"}, 2),
+                  ValueError);
 }
 
 TEST_CASE("ranks compare the options that were given, but not what may differ between machines") {
@@ -157,6 +158,7 @@ TEST_CASE("impossible options are refused") {
   for (const char* shards : {"-1", "3", "131072"}) {
     refuse({"--reproducible", shards}, "--reproducible must be 0 or a power of two");
   }
+  refuse({"--reproducible", "8"}, "--reproducible needs --global-batch");
   refuse({"--weight-decay", "-1"}, "--weight-decay must be 0 or more");
   refuse({"--weight-decay", "nan"}, "--weight-decay must be 0 or more");
   refuse({"--warmup", "-1"}, "--warmup must be 0 or more");

@@ -12,14 +12,32 @@
 #include <vector>
 
 #include "distributed/comm/communicator.h"
+#include "distributed/comm/thread.h"
 
 namespace capstan::distributed::testing {
 
 inline constexpr Dtype kDtypes[] = {Dtype::float32, Dtype::float64, Dtype::int64,
                                     Dtype::int32,   Dtype::uint8,   Dtype::boolean};
-inline constexpr Algorithm kAlgorithms[] = {Algorithm::automatic, Algorithm::shared_memory,
-                                            Algorithm::ring, Algorithm::halving_doubling};
-inline constexpr Reduce kReduces[] = {Reduce::sum, Reduce::min, Reduce::max, Reduce::product};
+inline constexpr Algorithm kAlgorithms[] = {Algorithm::automatic, Algorithm::ring,
+                                            Algorithm::halving_doubling};
+
+// Runs fn on ranks that share memory, and on ranks that act as if each had a host of its own.
+inline void both_ways(int ranks, const std::function<void(Communicator&)>& fn,
+                      CommOptions options = {}) {
+  for (bool share : {true, false}) {
+    CAPTURE(share);
+    options.share_memory = share;
+    run_ranks(ranks, fn, options);
+  }
+}
+
+inline constexpr Reduce kReduces[] = {Reduce::sum,  Reduce::min,     Reduce::max,   Reduce::product,
+                                      Reduce::mean, Reduce::bit_and, Reduce::bit_or};
+
+inline bool has_reduce(Reduce op, Dtype dtype) {
+  if (op == Reduce::mean) return is_floating(dtype);
+  return (op != Reduce::bit_and && op != Reduce::bit_or) || !is_floating(dtype);
+}
 
 // Element i of a rank: small whole numbers, exact in every dtype, also after a sum or product.
 inline double input(int rank, int64_t i) {
@@ -46,12 +64,17 @@ inline double reduced(Reduce op, Dtype dtype, int ranks, int64_t i) {
   double result = stored(dtype, input(0, i));
   for (int r = 1; r < ranks; ++r) {
     const double next = stored(dtype, input(r, i));
-    if (op == Reduce::sum) result = stored(dtype, result + next);
+    if (op == Reduce::sum || op == Reduce::mean) result = stored(dtype, result + next);
+    if (op == Reduce::bit_and) result = static_cast<int>(result) & static_cast<int>(next);
+    if (op == Reduce::bit_or) result = static_cast<int>(result) | static_cast<int>(next);
     if (op == Reduce::product) result = result * next;
     if (op == Reduce::min) result = std::min(result, next);
     if (op == Reduce::max) result = std::max(result, next);
   }
-  return result;
+  if (op != Reduce::mean) return result;
+  const double mean = result * (1.0 / ranks);
+  return dtype == Dtype::float32 ? static_cast<float>(result) * static_cast<float>(1.0 / ranks)
+                                 : mean;
 }
 
 inline void check_equal(const Tensor& tensor, const std::function<double(int64_t)>& expected) {
@@ -67,6 +90,7 @@ inline void check_all_reduce(Communicator& c, Dtype dtype, int64_t count) {
   CAPTURE(count);
   CAPTURE(c.size());
   for (Reduce op : kReduces) {
+    if (!has_reduce(op, dtype)) continue;
     const Tensor x = input_of(c.rank(), dtype, count);
     const int64_t version = x.version();
     c.all_reduce(x, op, "all_reduce").wait();
@@ -84,6 +108,7 @@ inline void check_collectives(Communicator& c, Dtype dtype, int64_t count) {
   check_all_reduce(c, dtype, count);
 
   for (Reduce op : kReduces) {
+    if (!has_reduce(op, dtype)) continue;
     const auto expected = [&](int64_t i) { return reduced(op, dtype, n, i); };
     const Tensor all = input_of(rank, dtype, count * n), part = empty({count}, {.dtype = dtype});
     c.reduce_scatter(all, part, op, "reduce_scatter").wait();
@@ -141,6 +166,44 @@ inline void check_collectives(Communicator& c, Dtype dtype, int64_t count) {
       check_equal(x, [&](int64_t i) { return stored(dtype, input(0, i)); });
     }
   }
+
+  // Parts of unequal size: rank r has (r * 2) % 5 * count / 3 elements, some of them none.
+  const auto count_of = [&](int r) { return (r * 2) % 5 * (count / 3); };
+  const auto value = [&](int r, int64_t i) { return stored(dtype, input(r, i)); };
+  Counts counts;
+  int64_t before = 0, total = 0;
+  for (int r = 0; r < n; ++r) {
+    counts.push_back(count_of(r));
+    if (r < rank) before += counts.back();
+    total += counts.back();
+  }
+  const auto owner = [&](int64_t i) {
+    int r = 0;
+    for (; i >= counts[r]; ++r) i -= counts[r];
+    return std::pair(r, i);
+  };
+  const Tensor parts = full({total}, 0, {.dtype = dtype});
+  c.all_gather(input_of(rank, dtype, counts[rank]), parts, counts, "uneven").wait();
+  check_equal(parts, [&](int64_t i) { return value(owner(i).first, owner(i).second); });
+
+  const Tensor my_part = empty({counts[rank]}, {.dtype = dtype});
+  c.reduce_scatter(input_of(rank, dtype, total), my_part, counts, Reduce::sum, "uneven").wait();
+  check_equal(my_part, [&](int64_t i) { return reduced(Reduce::sum, dtype, n, before + i); });
+
+  // Rank r sends (r + s) % 3 elements, all of value r + s, to rank s.
+  Counts out_counts, in_counts;
+  std::vector<double> out_values, in_values;
+  for (int r = 0; r < n; ++r) {
+    out_counts.push_back((rank + r) % 3 * (count > 0));
+    in_counts.push_back((r + rank) % 3 * (count > 0));
+    out_values.insert(out_values.end(), out_counts.back(), stored(dtype, rank + r));
+    in_values.insert(in_values.end(), in_counts.back(), stored(dtype, r + rank));
+  }
+  const auto size_of = [](const auto& values) { return static_cast<int64_t>(values.size()); };
+  const Tensor sent = filled(dtype, size_of(out_values), [&](int64_t i) { return out_values[i]; });
+  const Tensor came = full({size_of(in_values)}, 0, {.dtype = dtype});
+  c.all_to_all(sent, out_counts, came, in_counts, "uneven").wait();
+  check_equal(came, [&](int64_t i) { return in_values[i]; });
   c.barrier("barrier").wait();
 }
 
@@ -150,6 +213,7 @@ inline void check_shared_memory(Communicator& c, Dtype dtype, int64_t count) {
   CAPTURE(to_string(dtype));
   CAPTURE(count);
   for (Reduce op : kReduces) {
+    if (!has_reduce(op, dtype)) continue;
     const auto expected = [&](int64_t i) { return reduced(op, dtype, c.size(), i); };
     const Tensor all = c.shared_zeros({count + 3}, {.dtype = dtype}, "shared");
     check_equal(all, [](int64_t) { return 0; });

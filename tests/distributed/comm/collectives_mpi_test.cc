@@ -14,6 +14,15 @@ using namespace std::chrono_literals;
 using capstan::testing::world_rank;
 using capstan::testing::world_size;
 
+TEST_CASE("every collective, dtype and operation, by messages") {
+  const auto c = make_mpi({.share_memory = false});
+  for (Dtype dtype : kDtypes) {
+    for (int64_t count : {0, 17, 1000}) check_collectives(*c, dtype, count);
+  }
+  check_collectives(*c, Dtype::float32, 100'003);
+  check_same_bits(*c, 12'347);
+}
+
 TEST_CASE("every collective, dtype and operation") {
   const auto c = make_mpi();
   CHECK(c->rank() == world_rank());

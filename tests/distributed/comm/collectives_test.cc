@@ -16,7 +16,7 @@ using namespace capstan::distributed::testing;
 
 TEST_CASE("every collective, dtype and operation, on 1 to 5 ranks") {
   for (int n = 1; n <= 5; ++n) {
-    run_ranks(n, [](Communicator& c) {
+    both_ways(n, [](Communicator& c) {
       for (Dtype dtype : kDtypes) {
         for (int64_t count : {0, 1, 3, 17, 1000}) check_collectives(c, dtype, count);
       }
@@ -26,7 +26,7 @@ TEST_CASE("every collective, dtype and operation, on 1 to 5 ranks") {
 
 TEST_CASE("tensors of many pieces") {
   for (int n : {2, 3}) {
-    run_ranks(n, [](Communicator& c) { check_collectives(c, Dtype::float32, 100'003); });
+    both_ways(n, [](Communicator& c) { check_collectives(c, Dtype::float32, 100'003); });
   }
 }
 
@@ -51,7 +51,7 @@ TEST_CASE("all-reduces by each algorithm") {
     check_same_bits(c, 12'347);
   };
   for (Algorithm algorithm : kAlgorithms) {
-    for (int n = 1; n <= 7; ++n) run_ranks(n, check, {.all_reduce = algorithm});
+    for (int n = 1; n <= 7; ++n) both_ways(n, check, {.all_reduce = algorithm});
   }
 }
 
@@ -64,7 +64,7 @@ TEST_CASE("every algorithm moves 2(n-1)/n of the bytes") {
     CHECK(c.traffic().bytes_sent == 2 * least);
   };
   for (Algorithm algorithm : kAlgorithms) {
-    for (int n : {1, 2, 4, 8}) run_ranks(n, check, {.all_reduce = algorithm});
+    for (int n : {1, 2, 4, 8}) both_ways(n, check, {.all_reduce = algorithm});
   }
 }
 
@@ -89,7 +89,7 @@ TEST_CASE("sums in the order of a tree, in shared memory and by halving and doub
       }
     };
     for (Algorithm algorithm : {Algorithm::automatic, Algorithm::halving_doubling}) {
-      run_ranks(static_cast<int>(entry.first.size()), check, {.all_reduce = algorithm});
+      both_ways(static_cast<int>(entry.first.size()), check, {.all_reduce = algorithm});
     }
   }
 }
@@ -145,11 +145,11 @@ TEST_CASE("the communicator of a program that runs alone") {
 }
 
 TEST_CASE("an all-reduce ends with the same bits on all ranks") {
-  for (int n : {2, 3, 4}) run_ranks(n, [](Communicator& c) { check_same_bits(c, 12'347); });
+  for (int n : {2, 3, 4}) both_ways(n, [](Communicator& c) { check_same_bits(c, 12'347); });
 }
 
 TEST_CASE("integers wrap around, NaN stays in min and max") {
-  run_ranks(2, [](Communicator& c) {
+  both_ways(2, [](Communicator& c) {
     const Tensor x = full({3}, 200, {.dtype = Dtype::uint8});
     c.all_reduce(x).wait();
     check_equal(x, [](int64_t) { return 144; });
@@ -202,7 +202,7 @@ TEST_CASE("a ring over parts of unequal size sends all but two of them") {
 }
 
 TEST_CASE("calls run in the order in which they were made, while the caller goes on") {
-  run_ranks(3, [](Communicator& c) {
+  both_ways(3, [](Communicator& c) {
     std::vector<Tensor> tensors;
     std::vector<Work> works;
     for (int i = 0; i < 100; ++i) {
@@ -255,6 +255,20 @@ TEST_CASE("arguments that do not fit are refused at once") {
     CHECK_THROWS_AS(c.all_to_all(y, x), ShapeError);
     CHECK_THROWS_AS(c.all_to_all(y, y), ValueError);
     CHECK_THROWS_AS(c.all_to_all(y, ints), DtypeError);
+    const Tensor three = zeros({3}), nine = zeros({9});
+    CHECK_THROWS_AS(c.all_gather(three, y, {3, 3, 6}), ShapeError);
+    CHECK_THROWS_AS(c.all_gather(three, y, {3, 3}), ShapeError);
+    CHECK_THROWS_AS(c.all_gather(three, y, {6, 6}), ShapeError);
+    CHECK_THROWS_AS(c.all_gather(three, y, {-3, 15}), ValueError);
+    CHECK_THROWS_AS(c.all_gather(ints, y, {6, 6}), DtypeError);
+    CHECK_THROWS_AS(c.reduce_scatter(y, nine, {6, 6}), ShapeError);
+    CHECK_THROWS_AS(c.reduce_scatter(ints, nine, {3, 9}), DtypeError);
+    CHECK_THROWS_AS(c.all_to_all(y, {6, 6}, nine, {4, 5}), ShapeError);
+    CHECK_THROWS_AS(c.all_to_all(y, {6, 6}, nine, {6, 6}), ShapeError);
+    CHECK_THROWS_AS(c.all_reduce(ints, Reduce::mean), DtypeError);
+    CHECK_THROWS_AS(c.reduce(ints, 0, Reduce::mean), DtypeError);
+    CHECK_THROWS_AS(c.all_reduce(y, Reduce::bit_and), DtypeError);
+    CHECK_THROWS_AS(c.reduce_scatter(y, three, {3, 9}, Reduce::bit_or), DtypeError);
     CHECK_THROWS_AS(c.send(x, c.rank()), ValueError);
     CHECK_THROWS_AS(c.recv(x, 7), ValueError);
     CHECK_THROWS_AS(c.send_recv(x, 1 - c.rank(), y, 1 - c.rank()), ShapeError);
@@ -267,7 +281,7 @@ TEST_CASE("arguments that do not fit are refused at once") {
 }
 
 TEST_CASE("split makes communicators of the ranks with the same color, ordered by key") {
-  run_ranks(5, [](Communicator& c) {
+  both_ways(5, [](Communicator& c) {
     const auto part = c.split(c.rank() % 2, -c.rank());
     REQUIRE(part);
     CHECK(part->size() == (c.rank() % 2 ? 2 : 3));

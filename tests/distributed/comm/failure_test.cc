@@ -33,7 +33,7 @@ TEST_CASE("calls that differ between ranks are named, and no data is mixed") {
       {[&](Communicator& c) { return c.barrier(); }, "rank 1 made call 2 barrier"},
   };
   for (const auto& [call, name] : cases) {
-    run_ranks(2, [&](Communicator& world) {
+    both_ways(2, [&](Communicator& world) {
       const auto c = world.split(0);
       c->barrier().wait();
       const Tensor mine = full({10}, 1);
@@ -43,6 +43,33 @@ TEST_CASE("calls that differ between ranks are named, and no data is mixed") {
       check_shared(world, text, "rank 0 made call 2 all_reduce sum float32[10] \"a\"");
     });
   }
+}
+
+TEST_CASE("orders, algorithms and parts that differ between ranks are named") {
+  both_ways(2, [](Communicator& world) {
+    const bool other = world.rank() == 1;
+    const Tensor x = zeros({10}), part = zeros({5}), three = zeros({other ? 3 : 5});
+    const std::pair<std::function<Work(Communicator&)>, const char*> cases[] = {
+        {[&](Communicator& c) {
+           return c.all_reduce(x, Reduce::sum, "a", other ? Order::tree : Order::any);
+         },
+         "all_reduce sum float32[10] in tree order"},
+        {[&](Communicator& c) {
+           return c.all_gather(three, x, other ? Counts{7, 3} : Counts{5, 5}, "a");
+         },
+         "all_gather float32[10] in parts"},
+    };
+    for (const auto& [call, name] : cases) {
+      const auto c = world.split(0);
+      check_shared(world, error_of([&] { call(*c).wait(); }), name);
+    }
+    const auto c = world.split(0);
+    const Counts out = other ? Counts{2, 3} : Counts{2, 3},
+                 in = other ? Counts{4, 3} : Counts{2, 3};
+    const std::string text =
+        error_of([&] { c->all_to_all(part, out, zeros({other ? 7 : 5}), in, "a").wait(); });
+    check_shared(world, text, "rank 1");
+  });
 }
 
 TEST_CASE("places in shared memory that differ between ranks are named") {
@@ -64,7 +91,7 @@ TEST_CASE("places in shared memory that differ between ranks are named") {
 }
 
 TEST_CASE("a rank that never comes to shared memory") {
-  run_ranks(3, [](Communicator& world) {
+  both_ways(3, [](Communicator& world) {
     const auto c = world.split(0);
     const Tensor x = c->shared_zeros({1000});
     const std::string text = c->rank() == 1
@@ -75,7 +102,7 @@ TEST_CASE("a rank that never comes to shared memory") {
 }
 
 TEST_CASE("a difference between two of four ranks reaches all, and queued calls as well") {
-  run_ranks(4, [](Communicator& world) {
+  both_ways(4, [](Communicator& world) {
     const auto c = world.split(0);
     const Tensor x = zeros({100});
     const Work first = c->rank() == 3 ? c->broadcast(x, 1, "weights") : c->all_reduce(x);
@@ -92,7 +119,7 @@ TEST_CASE("a difference between two of four ranks reaches all, and queued calls 
 }
 
 TEST_CASE("a send that meets another receive") {
-  run_ranks(2, [](Communicator& world) {
+  both_ways(2, [](Communicator& world) {
     const auto c = world.split(0);
     const std::string text = error_of([&] {
       (c->rank() ? c->recv(zeros({3}), 0) : c->send(zeros({4}), 1)).wait();
@@ -103,7 +130,7 @@ TEST_CASE("a send that meets another receive") {
 }
 
 TEST_CASE("a call that does not finish in time says who waited for whom, and who is missing") {
-  run_ranks(3,
+  both_ways(3,
             [](Communicator& world) {
               CommOptions options;
               const auto start = Clock::now();
@@ -125,7 +152,7 @@ TEST_CASE("a call that does not finish in time says who waited for whom, and who
 TEST_CASE("run_ranks throws what one rank threw, and the others do not wait for it") {
   std::atomic<int> told = 0;
   const auto start = Clock::now();
-  CHECK_THROWS_WITH_AS(run_ranks(4,
+  CHECK_THROWS_WITH_AS(both_ways(4,
                                  [&](Communicator& c) {
                                    c.barrier().wait();
                                    if (c.rank() == 2) throw IoError("[read] no file");
@@ -143,28 +170,28 @@ TEST_CASE("run_ranks throws what one rank threw, and the others do not wait for 
 }
 
 TEST_CASE("run_ranks with ranks that are already done, and with a collective error") {
-  CHECK_THROWS_WITH_AS(run_ranks(3,
+  CHECK_THROWS_WITH_AS(both_ways(3,
                                  [&](Communicator& c) {
                                    if (c.rank() == 0) throw ValueError("no");
                                  }),
                        "no", ValueError);
   CHECK_THROWS_WITH_AS(
-      run_ranks(2, [&](Communicator& c) { c.together("x", [] { throw ValueError("all"); }); }),
+      both_ways(2, [&](Communicator& c) { c.together("x", [] { throw ValueError("all"); }); }),
       "all", SharedError);
-  CHECK_THROWS_AS(run_ranks(2,
+  CHECK_THROWS_AS(both_ways(2,
                             [&](Communicator& c) {
                               if (c.rank() == 1) throw 7;  // not even an exception
                               CHECK_THROWS_WITH_AS(c.barrier().wait(), "rank 1: unknown exception",
                                                    SharedError);
                             }),
                   int);
-  CHECK_THROWS_AS(run_ranks(0, [](Communicator&) {}), ValueError);
+  CHECK_THROWS_AS(both_ways(0, [](Communicator&) {}), ValueError);
 }
 
 TEST_CASE("a result that is complete is not taken away by a failure right after it") {
   for (int i = 0; i < 50; ++i) {
     std::atomic<int> complete = 0;
-    CHECK_THROWS_WITH(run_ranks(3,
+    CHECK_THROWS_WITH(both_ways(3,
                                 [&](Communicator& c) {
                                   const Tensor x = full({50'000}, 1);
                                   c.all_reduce(x).wait();
@@ -177,7 +204,7 @@ TEST_CASE("a result that is complete is not taken away by a failure right after 
 }
 
 TEST_CASE("leave: one rank reports, with the ranks' own text if all failed alike") {
-  run_ranks(3, [](Communicator& world) {
+  both_ways(3, [](Communicator& world) {
     const auto report = [&](const std::string& mine) {
       const auto c = world.split(0);
       c->fail(mine);
@@ -202,7 +229,7 @@ TEST_CASE("a communicator that goes because of an exception does not wait for it
   const auto start = Clock::now();
   std::atomic<int> told = 0;
   CHECK_THROWS_AS(
-      run_ranks(2,
+      both_ways(2,
                 [&](Communicator& world) {
                   const auto c = world.split(0);
                   const Work work = c->rank() ? c->recv(zeros({5}), 0) : Work();

@@ -15,14 +15,14 @@
 // Other tensors go through stages, pieces of 64 KB of shared memory, one piece after the other:
 // each rank lays out what the others will combine, all slices but its own; when all have, rank r
 // combines slice r and lays out the result; when all have, each collects the others' results. While
-// ranks wait for each other they lay out the next piece on a second stage. Cost on each rank:
-// 2(n-1)/n S bytes to the stages and as many from them, in the caches, and two meetings a piece.
-// Few bytes take one meeting: each rank combines all of them itself.
+// ranks wait for each other they lay out the next piece on a second stage. Cost on each rank: S
+// bytes to the stages and 2(n-1)/n S from them, in the caches, and two meetings a piece. Few bytes
+// take one meeting: each rank combines all of them itself.
 //
 // The order of combining is a balanced binary tree over the ranks (of n ranks, the largest power of
 // two below n goes to the left), for every element alike: so every rank gets the same bits, and a
 // sum of 2^k ranks is the upper part of any larger tree.
-#include "distributed/comm/shared.h"
+#include "distributed/comm/shared_all_reduce.h"
 
 #include <algorithm>
 #include <bit>

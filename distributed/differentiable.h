@@ -1,0 +1,45 @@
+// Defines collectives that are recorded on the tape.
+//
+// The convention. Every rank has a loss of its own, and what is differentiated is the sum of all of
+// them, L = L_0 + ... + L_{n-1}. A collective y = f(x_0, ..., x_{n-1}) gives each rank some y_r;
+// the gradient that rank s gets is dL/dx_s, the sum over all ranks r that used x_s. So the gradient
+// of each is the collective that moves numbers the other way:
+//
+//   forward                        backward
+//   all_reduce      y_r = sum x    dL/dx_s = sum of dL/dy    all_reduce
+//   reduce          y_root = sum x           dL/dy_root      broadcast
+//   broadcast       y_r = x_root   dL/dx_root = sum of dL/dy reduce (0 elsewhere)
+//   all_gather      y_r = all x    dL/dx_s = sum of parts s  reduce_scatter
+//   reduce_scatter  y_r = part r   dL/dx_s = all dL/dy       all_gather
+//   all_to_all      y_r[s] = x_s[r]                          all_to_all
+//
+// Where all ranks compute the same loss from the same y, L counts it n times; divide it by n, or
+// use one rank's.
+//
+// These wait until they are done. Backward makes its calls when the tape gets there, so all ranks
+// must have recorded the same collectives in the same order, and all must run backward. The
+// communicator must outlive the tape.
+#pragma once
+
+#include <string>
+
+#include "core/tensor.h"
+#include "distributed/comm/communicator.h"
+
+namespace capstan::distributed::differentiable {
+
+/// The sum over all ranks, on every rank. x: the same shape on all ranks.
+Tensor all_reduce(const Tensor& x, Communicator& communicator, const std::string& tag = {});
+/// The sum over all ranks on the root, zeros elsewhere.
+Tensor reduce(const Tensor& x, int root, Communicator& communicator, const std::string& tag = {});
+/// The root's x on every rank; the others' only lend their shape.
+Tensor broadcast(const Tensor& x, int root, Communicator& communicator,
+                 const std::string& tag = {});
+/// x [k, ...] of all ranks, one after the other: [n * k, ...].
+Tensor all_gather(const Tensor& x, Communicator& communicator, const std::string& tag = {});
+/// Part rank() of the sum of x [n * k, ...]: [k, ...]. Throws ShapeError unless n divides axis 0.
+Tensor reduce_scatter(const Tensor& x, Communicator& communicator, const std::string& tag = {});
+/// Part s of the result is part rank() of rank s's x [n * k, ...]. Throws as reduce_scatter does.
+Tensor all_to_all(const Tensor& x, Communicator& communicator, const std::string& tag = {});
+
+}  // namespace capstan::distributed::differentiable
