@@ -2,18 +2,16 @@
 #include "distributed/comm/launch.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <iterator>
-#include <mutex>
-#include <stop_token>
 #include <thread>
 
 #include "core/raise.h"
 #include "core/threads.h"
 #include "distributed/comm/mpi.h"
 #include "distributed/comm/self.h"
+#include "distributed/comm/watchdog.h"
 
 namespace capstan::distributed {
 namespace {
@@ -60,36 +58,8 @@ const Variables* find_variables() {
   return found == std::end(kVariables) ? nullptr : found;
 }
 
-// This rank's turn to speak for all before they have a communicator: 0 is the first. Variables that
-// make no sense may be what there is to say, so they are only looked at.
-int turn_to_speak() {
-  const Variables* variables = find_variables();
-  const char* rank = variables ? std::getenv(variables->rank) : nullptr;
-  return rank ? std::clamp(std::atoi(rank), 0, 10) : 0;
-}
-
 // A machine that is busy may take some seconds to start a job, whatever its calls may take.
 constexpr std::chrono::milliseconds kShortestStart{10'000};
-
-// Ends the process if start-up takes longer than `timeout`: MPI's own, which knows no limit, waits
-// for ever for a host that cannot be reached. Stops watching when it is destroyed.
-std::jthread limit_start_up(const std::string& program, std::chrono::milliseconds timeout) {
-  return std::jthread([=](std::stop_token stop) {
-    std::mutex mutex;
-    std::condition_variable_any never;
-    std::unique_lock lock(mutex);
-    // One after the other: with the first that ends, the launcher ends all.
-    const auto limit = timeout + turn_to_speak() * std::chrono::seconds(2);
-    never.wait_for(lock, stop, limit, [] { return false; });
-    if (stop.stop_requested()) return;
-    complain(program,
-             fmt::format("[world] MPI did not start within {} s: a host cannot be reached, or a "
-                         "rank is stopped, or hosts have several networks; name the one that joins "
-                         "them: mpirun --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0",
-                         timeout.count() / 1000.0));
-    std::_Exit(1);
-  });
-}
 
 // The end of a rank whose body threw: tells the others, lets the lowest of them report, and ends.
 // `message` is what counts if all ranks were ended by it, else `account`, after "rank N: ".
@@ -149,11 +119,17 @@ int run_main(int argc, char** argv, const Main& body) {
   std::unique_ptr<Communicator> communicator;
   try {
     const CommOptions options;
-    const std::jthread limit = limit_start_up(program, std::max(options.timeout, kShortestStart));
+    const Watchdog limit("[world] MPI did not start", std::max(options.timeout, kShortestStart),
+                         "a host cannot be reached, or a rank is stopped, or hosts have several "
+                         "networks; name the one that joins them: mpirun --mca btl_tcp_if_include "
+                         "eth0 --mca oob_tcp_if_include eth0");
     communicator = world(options);
   } catch (const std::exception& error) {
-    // The environment is the same for all ranks, so one of them may speak for all.
-    if (turn_to_speak() == 0) complain(program, error.what());
+    // As a rule all ranks have the same environment and error, and the launcher ends them with the
+    // first: so rank 0 speaks, and others do if they are left.
+    const int rank = launched_rank();
+    if (rank > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
+    complain(program, rank > 0 ? fmt::format("rank {}: {}", rank, error.what()) : error.what());
     std::_Exit(1);
   }
   try {

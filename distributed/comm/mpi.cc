@@ -22,6 +22,7 @@
 
 #include "core/raise.h"
 #include "distributed/comm/transport.h"
+#include "distributed/comm/watchdog.h"
 
 namespace capstan::distributed {
 namespace {
@@ -43,8 +44,9 @@ class Session {
     return session;
   }
 
-  std::atomic<int> transports{0};   // alive now
-  std::atomic<bool> failed{false};  // some transport was abandoned
+  std::atomic<int> transports{0};                               // alive now
+  std::atomic<bool> failed{false};                              // some transport was abandoned
+  std::chrono::milliseconds timeout{std::chrono::minutes(10)};  // of the last make_mpi()
 
  private:
   Session() {
@@ -70,7 +72,9 @@ class Session {
     MPI_Finalized(&finalised);
     // With a transport still alive, somebody called exit() in the middle: do not wait for the
     // others.
-    if (ours_ && !finalised && !failed && transports == 0) MPI_Finalize();
+    if (!ours_ || finalised || failed || transports > 0) return;
+    const Watchdog limit("[MPI_Finalize] MPI did not end", timeout, "a rank is stopped or gone");
+    MPI_Finalize();
   }
 
   bool ours_ = false;
@@ -88,7 +92,7 @@ struct WireNotice {
 class MpiTransport : public Transport {
  public:
   // Takes over `comm`.
-  explicit MpiTransport(MPI_Comm comm) : comm_(comm) {
+  MpiTransport(MPI_Comm comm, std::chrono::milliseconds timeout) : comm_(comm), timeout_(timeout) {
     check("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
     check("MPI_Comm_dup", MPI_Comm_dup(comm_, &notice_comm_));
     MPI_Comm_rank(comm_, &rank_);
@@ -204,10 +208,11 @@ class MpiTransport : public Transport {
   std::unique_ptr<Transport> split(const std::vector<int>& colors, const std::vector<int>& keys,
                                    int64_t) override {
     const int color = colors[rank_];
+    const Watchdog limit("[split] the ranks did not part", timeout_, "a rank is stopped or gone");
     MPI_Comm part;
     check("MPI_Comm_split",
           MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, keys[rank_], &part));
-    return color < 0 ? nullptr : std::make_unique<MpiTransport>(part);
+    return color < 0 ? nullptr : std::make_unique<MpiTransport>(part, timeout_);
   }
 
  private:
@@ -227,6 +232,7 @@ class MpiTransport : public Transport {
   }
 
   MPI_Comm comm_, notice_comm_;
+  const std::chrono::milliseconds timeout_;
   int rank_ = 0, size_ = 0, local_rank_ = 0;
   std::vector<std::string> hosts_;
 
@@ -244,10 +250,11 @@ class MpiTransport : public Transport {
 }  // namespace
 
 std::unique_ptr<Communicator> make_mpi(CommOptions options) {
-  Session::get();
+  Session::get().timeout = options.timeout;
   MPI_Comm world;
   check("MPI_Comm_dup", MPI_Comm_dup(MPI_COMM_WORLD, &world));
-  return std::make_unique<Communicator>(std::make_unique<MpiTransport>(world), options);
+  return std::make_unique<Communicator>(std::make_unique<MpiTransport>(world, options.timeout),
+                                        options);
 }
 
 bool mpi_is_running() {

@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -64,7 +65,12 @@ struct Handle {
 class Offer {
  public:
   explicit Offer(int64_t bytes) : file_(memfd_create("capstan", MFD_CLOEXEC)) {
-    if (file_ < 0 || ftruncate(file_, Mapping::kHeader + bytes) != 0) return;
+    const int64_t size = Mapping::kHeader + bytes;
+    // The limit of file sizes counts here, too, and going beyond it would be a signal. fallocate
+    // takes the memory at once, so that no first use of it fails.
+    struct rlimit limit = {};
+    if (getrlimit(RLIMIT_FSIZE, &limit) != 0 || static_cast<rlim_t>(size) > limit.rlim_cur) return;
+    if (file_ < 0 || fallocate(file_, 0, 0, size) != 0) return;
     block_ = Mapping::make(file_, bytes);
     if (!block_) return;
     std::random_device random;
@@ -94,7 +100,7 @@ class Offer {
     }
     const std::string path =
         "/proc/" + std::to_string(handle.process) + "/fd/" + std::to_string(handle.file);
-    const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+    const int file = ::open(path.c_str(), O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     auto block = Mapping::make(file, bytes);
     if (file >= 0) close(file);
     return block && block->secret() == handle.secret ? block : nullptr;

@@ -56,11 +56,11 @@ expect_line() {
   fi
 }
 
-# Before there is a communicator, the launcher's first rank speaks for all.
+# Before there is a communicator, the launcher's first rank speaks for all, and others if it has not ended them.
 no_number="[communicator] CAPSTAN_TIMEOUT is a number of seconds above 0, got 'soon'"
 for launcher in OMPI_COMM_WORLD_SIZE,OMPI_COMM_WORLD_RANK PMI_SIZE,PMI_RANK SLURM_STEP_NUM_TASKS,SLURM_PROCID; do
   expect_line "$no_number" env CAPSTAN_TIMEOUT=soon "${launcher%,*}=2" "${launcher#*,}=0" "$program"
-  expect_line '' env CAPSTAN_TIMEOUT=soon "${launcher%,*}=2" "${launcher#*,}=1" "$program"
+  expect_line "rank 1: $no_number" env CAPSTAN_TIMEOUT=soon "${launcher%,*}=2" "${launcher#*,}=1" "$program"
 done
 
 # A launcher that says other than MPI counts, as the mpirun of another MPI library does.
