@@ -55,9 +55,15 @@
 #include "optim/sgd.h"
 
 // Floor 5, data: datasets and the loader.
+#include "data/cifar.h"
+#include "data/csv.h"
 #include "data/dataset.h"
 #include "data/fashion_mnist.h"
+#include "data/image_folder.h"
 #include "data/loader.h"
+#include "data/npy.h"
+#include "data/stream.h"
+#include "data/token_file.h"
 
 // Floor 6, distributed: communicators and strategies.
 #include "distributed/comm/communicator.h"
