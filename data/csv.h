@@ -14,7 +14,7 @@ namespace capstan::data {
 
 struct CsvOptions {
   char delimiter = ',';
-  bool header = true;             // the first record names the columns
+  bool header = true;                  // the first record names the columns
   std::optional<double> missing = {};  // what an empty field means; without it, it is an error
 };
 

@@ -16,8 +16,8 @@ constexpr int64_t kMostPixels = int64_t{1} << 27;  // a few bytes of a file may 
 
 void check_size(const std::string& name, int64_t height, int64_t width) {
   if (height < 1 || width < 1 || height > kMostPixels / width) {
-    raise<IoError>("[read_image] {}: its header promises {} x {} pixels, between 1 and {} are read", name,
-                   height, width, kMostPixels);
+    raise<IoError>("[read_image] {}: its header promises {} x {} pixels, between 1 and {} are read",
+                   name, height, width, kMostPixels);
   }
 }
 
