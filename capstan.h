@@ -54,7 +54,7 @@
 #include "optim/schedule.h"
 #include "optim/sgd.h"
 
-// Floor 5, data: datasets, orders, transforms, the loader.
+// Floor 5, data: datasets, orders, transforms, the loader, the tokenizer.
 #include "data/cifar.h"
 #include "data/csv.h"
 #include "data/dataset.h"
@@ -65,6 +65,7 @@
 #include "data/order.h"
 #include "data/stream.h"
 #include "data/token_file.h"
+#include "data/tokenizer.h"
 #include "data/transform.h"
 
 // Floor 6, distributed: communicators and strategies.

@@ -4,8 +4,11 @@
 pip install numpy pillow tokenizers; then run it in this folder.
 """
 
+import json
+
 import numpy
 from PIL import Image
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
 
 counting = numpy.arange(6).reshape(2, 3)
 numpy.save("float32.npy", counting.astype("<f4"))
@@ -39,3 +42,43 @@ plane = Image.fromarray((rows * rows * 7 + columns * 3 + rows * columns).astype(
 sizes = [(5, 7), (10, 14), (3, 4), (1, 1), (2, 20), (9, 2)]
 resized = {f"{h}x{w}": numpy.asarray(plane.resize((w, h), Image.BILINEAR)) for h, w in sizes}
 numpy.savez_compressed("resized.npz", plane=numpy.asarray(plane), **resized)
+
+# Tokenizers of both styles, trained on a little text, and what the library makes of some others.
+corpus = [
+    "It's the lower price of 2026 that we'll see, isn't it? They've lowered 1234 prices by 5%.",
+    "the quick brown fox jumps over the lazy dog and the dog sleeps through the winter",
+    "\tfor (int i = 0; i < 10; ++i) {\n\t\tsum += values[i];\n\t}\n\n\n",
+    "Größe, naïve café, Привет мир, 你好世界, こんにちは 🙂🙂",
+] * 3
+texts = corpus[:4] + [
+    "", " ", "   ", "a  b   c ", "\n\n x\r\n", "Hello<|end|>world <|end|><|begin|>", "<|end", "12345 n\u00bd \u0661\u0662",
+    "I'LL they'RE", "  leading", "trailing  ", "e\u0301 \u00a0\u3000x", "\u2028 \U0001f469\u200d\U0001f680",
+]
+llama = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*"
+    r"|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+byte_level = pre_tokenizers.ByteLevel
+styles = {
+    "gpt2": byte_level(add_prefix_space=False),
+    "spaced": byte_level(add_prefix_space=True),
+    "llama": pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(llama), "isolated"), byte_level(add_prefix_space=False, use_regex=False)]
+    ),
+}
+for name, pre_tokenizer in styles.items():
+    tokenizer = Tokenizer(models.BPE(ignore_merges=name == "llama"))
+    tokenizer.pre_tokenizer = pre_tokenizer
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=360,
+        special_tokens=["<|end|>", "<|begin|>"],
+        initial_alphabet=byte_level.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(corpus, trainer)
+    tokenizer.save(f"tokenizer_{name}.json", pretty=False)
+    with open(f"encoded_{name}.json", "w") as file:
+        json.dump([[text, tokenizer.encode(text).ids] for text in texts], file)
+    if name == "gpt2":
+        tokenizer.model.save(".")
