@@ -49,30 +49,24 @@ std::optional<std::string> bytes_of_written(std::string_view written) {
 void Bpe::add_token(const std::string& written, int64_t token) {
   const auto bytes = bytes_of_written(written);
   if (!bytes) {
-    raise<ValueError>("[Tokenizer] token {}, \"{}\", is not in the byte-level alphabet", token,
-                      written);
+    raise<ValueError>("[Bpe] token {}, \"{}\", is not in the byte-level alphabet", token, written);
   }
   add(*bytes, token);
   token_of_.emplace(*bytes, token);
 }
 
 void Bpe::add_literal(const std::string& text, int64_t token) {
-  const auto known = bytes_of_.find(token);
-  if (known != bytes_of_.end() && bytes_of_written(text) == known->second) {
-    known->second = text;
-  } else {
-    add(text, token);
-  }
+  const std::string* known = bytes(token);
+  if (!known || *known != text) add(text, token);
 }
 
 void Bpe::add(const std::string& bytes, int64_t token) {
   if (token < 0 || token > INT32_MAX) {
-    raise<ValueError>("[Tokenizer] tokens must be in [0, 2^31), \"{}\" is {}", bytes, token);
+    raise<ValueError>("[Bpe] tokens must be in [0, 2^31), \"{}\" is {}", bytes, token);
   }
   const auto [place, added] = bytes_of_.emplace(token, bytes);
   if (!added) {
-    raise<ValueError>("[Tokenizer] \"{}\" and \"{}\" are both token {}", place->second, bytes,
-                      token);
+    raise<ValueError>("[Bpe] \"{}\" and \"{}\" are both token {}", place->second, bytes, token);
   }
   size_ = std::max(size_, token + 1);
 }
@@ -84,8 +78,8 @@ void Bpe::add_merge(const std::string& left, const std::string& right) {
     const auto bytes = bytes_of_written(written[i]);
     const auto token = bytes ? find(*bytes) : std::nullopt;
     if (!token || bytes->empty()) {
-      raise<ValueError>("[Tokenizer] merge {} of \"{}\" and \"{}\": \"{}\" is no token", ranks_,
-                        left, right, written[i]);
+      raise<ValueError>("[Bpe] merge {} of \"{}\" and \"{}\": \"{}\" is no token", ranks_, left,
+                        right, written[i]);
     }
     tokens[i] = *token;
   }
@@ -96,8 +90,8 @@ void Bpe::finish() {
   for (int byte = 0; byte < 256; ++byte) {
     const auto token = find(std::string(1, static_cast<char>(byte)));
     if (!token) {
-      raise<ValueError>(
-          "[Tokenizer] byte 0x{:02x} is no token; a byte-level vocabulary has all 256", byte);
+      raise<ValueError>("[Bpe] byte 0x{:02x} is no token; a byte-level vocabulary has all 256",
+                        byte);
     }
     byte_tokens_[static_cast<size_t>(byte)] = *token;
   }

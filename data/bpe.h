@@ -19,8 +19,8 @@ class Bpe {
   /// Adds a token under its written form. Throws ValueError for a number outside [0, 2^31), one
   /// that is taken, or a form that stands for no bytes.
   void add_token(const std::string& written, int64_t token);
-  /// Adds a token that stands for `text` itself and takes no part in merges; or says so of a token
-  /// that was added under that written form. Throws ValueError as above.
+  /// Adds a token that stands for `text` itself and takes no part in merges, unless there is one of
+  /// that number and text. Throws ValueError as above.
   void add_literal(const std::string& text, int64_t token);
   /// Adds a merge of two tokens' written forms, which comes after those before. Throws ValueError
   /// if one of them, or both together, is no token.

@@ -83,9 +83,9 @@ Batch ImageFolder::batch(std::span<const int64_t> indices) const {
     const Sample& sample = samples_[static_cast<size_t>(index)];
     const Tensor image = resize(to_float(read_image(sample.path)), options_.height, options_.width);
     const float* plane = image.data<float>();
-    for (const auto& [mean, deviation] : options_.normalizations) {
+    for (const Normalization& n : options_.normalizations) {
       input = std::transform(plane, plane + pixels, input, [&](float pixel) {
-        return static_cast<float>((pixel / 255.0 - mean) / deviation);
+        return static_cast<float>((pixel / 255.0 - n.mean) / n.deviation);
       });
       plane += pixels;
     }

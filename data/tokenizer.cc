@@ -130,9 +130,10 @@ void add_merge(Bpe& bpe, const std::string& line) {
 
 void add_vocabulary(Bpe& bpe, const Json& vocabulary, const std::vector<Added>& added) {
   for (const auto& [written, token] : vocabulary.get_ref<const Json::object_t&>()) {
-    const auto same = [&](const Added& a) { return a.text == written; };
-    const bool literal = std::any_of(added.begin(), added.end(), same);
-    if (!literal || bytes_of_written(written)) bpe.add_token(written, whole_number(token, written));
+    const bool literal = std::any_of(added.begin(), added.end(),
+                                     [&text = written](const Added& a) { return a.text == text; });
+    if (!literal || bytes_of_written(written) == written)
+      bpe.add_token(written, whole_number(token, written));
   }
   for (const auto& [text, token] : added) bpe.add_literal(text, token);
 }
@@ -203,6 +204,7 @@ Tokenizer Tokenizer::from_json(const std::string& path) {
       rules->added.push_back({text, whole_number(token.at("id"), text)});
     }
     add_vocabulary(rules->bpe, model.at("vocab"), rules->added);
+    rules->finish();
     for (const Json& merge : model.at("merges")) {
       if (merge.is_string()) {
         add_merge(rules->bpe, merge.get<std::string>());
@@ -213,7 +215,6 @@ Tokenizer Tokenizer::from_json(const std::string& path) {
       }
     }
     rules->bpe.set_whole_words(value_or(model, "ignore_merges", false));
-    rules->finish();
     return Tokenizer(std::move(rules));
   });
 }
