@@ -54,10 +54,19 @@
 #include "optim/schedule.h"
 #include "optim/sgd.h"
 
-// Floor 5, data: datasets and the loader.
+// Floor 5, data: datasets, orders, transforms, the loader, the tokenizer.
+#include "data/cifar.h"
+#include "data/csv.h"
 #include "data/dataset.h"
 #include "data/fashion_mnist.h"
+#include "data/image_folder.h"
 #include "data/loader.h"
+#include "data/npy.h"
+#include "data/order.h"
+#include "data/stream.h"
+#include "data/token_file.h"
+#include "data/tokenizer.h"
+#include "data/transform.h"
 
 // Floor 6, distributed: communicators and strategies.
 #include "distributed/comm/communicator.h"

@@ -51,9 +51,31 @@ def _libraries():
     )
     _maybe(system_library, "fmt", headers = ["fmt"], linkopts = ["-lfmt"], package = "libfmt-dev")
     _maybe(system_library, "zlib", headers = ["zlib.h"], linkopts = ["-lz"], package = "zlib1g-dev")
+    _maybe(
+        system_library,
+        "libpng",
+        headers = ["png.h", "pngconf.h", "pnglibconf.h"],
+        linkopts = ["-lpng"],
+        package = "libpng-dev",
+    )
+    _maybe(
+        system_library,
+        "turbojpeg",
+        headers = ["turbojpeg.h"],
+        linkopts = ["-lturbojpeg"],
+        package = "libturbojpeg0-dev",
+    )
+    _maybe(system_library, "pcre2", headers = ["pcre2.h"], linkopts = ["-lpcre2-8"], package = "libpcre2-dev")
     _maybe(system_library, "openssl", headers = ["openssl"], linkopts = ["-lcrypto"], package = "libssl-dev")
     _maybe(system_library, "nlohmann_json", headers = ["nlohmann"], package = "nlohmann-json3-dev")
     _maybe(system_library, "cli11", headers = ["CLI"], package = "libcli11-dev")
     _maybe(system_library, "doctest", headers = ["doctest"], package = "doctest-dev")
+    _maybe(
+        system_library,
+        "rapidcheck",
+        headers = ["rapidcheck.h", "rapidcheck"],
+        linkopts = ["-lrapidcheck"],
+        package = "librapidcheck-dev",
+    )
     _maybe(mpi_configure, "mpi")
     _maybe(cuda_configure, "local_cuda")

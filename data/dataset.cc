@@ -4,21 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 
 #include "core/raise.h"
 #include "core/sha256.h"
+#include "data/rows.h"
 
 namespace capstan::data {
 namespace {
-
-void check_indices(const char* operation, std::span<const int64_t> indices, int64_t size) {
-  for (int64_t index : indices) {
-    if (index < 0 || index >= size) {
-      raise<ValueError>("[{}] index {} is out of range for {} samples", operation, index, size);
-    }
-  }
-}
 
 /// `tensor` as dense host memory with at least one axis.
 Tensor dense_rows(const char* operation, const char* what, const Tensor& tensor) {
@@ -37,22 +29,6 @@ void check_counts(const char* operation, int64_t inputs, int64_t labels) {
   }
 }
 
-/// The rows of `from` at `indices`, as they are.
-Tensor gather_rows(const Tensor& from, std::span<const int64_t> indices) {
-  Shape shape = from.shape();
-  shape[0] = std::ssize(indices);
-  const Tensor out = empty(shape, {.dtype = from.dtype()});
-  if (out.numel() == 0) return out;
-  const int64_t row_bytes = out.bytes() / out.size(0);
-  const auto* source = static_cast<const std::byte*>(from.address());
-  auto* target = static_cast<std::byte*>(out.address());
-  for (int64_t index : indices) {
-    std::memcpy(target, source + index * row_bytes, static_cast<size_t>(row_bytes));
-    target += row_bytes;
-  }
-  return out;
-}
-
 }  // namespace
 
 TensorDataset::TensorDataset(const Tensor& inputs, const Tensor& labels)
@@ -68,14 +44,20 @@ Batch TensorDataset::batch(std::span<const int64_t> indices) const {
 
 ImageDataset::ImageDataset(const Tensor& images, const Tensor& labels, int64_t classes,
                            Normalization normalization)
+    : ImageDataset(images, labels, classes, std::span(&normalization, 1)) {}
+
+ImageDataset::ImageDataset(const Tensor& images, const Tensor& labels, int64_t classes,
+                           std::span<const Normalization> normalizations)
     : images_(dense_rows("ImageDataset", "images", images)),
       labels_(dense_rows("ImageDataset", "labels", labels)),
       classes_(classes) {
   if (images.dtype() != Dtype::uint8) wrong_dtype("ImageDataset", "uint8 images", images.dtype());
   if (labels.dtype() != Dtype::uint8) wrong_dtype("ImageDataset", "uint8 labels", labels.dtype());
-  if (images.rank() != 3 || labels.rank() != 1) {
-    raise<ShapeError>("[ImageDataset] images must be [N, height, width], labels [N], got {} and {}",
-                      images.shape(), labels.shape());
+  if ((images.rank() != 3 && images.rank() != 4) || labels.rank() != 1) {
+    raise<ShapeError>(
+        "[ImageDataset] images must be [N, height, width] or [N, channels, height, width], labels "
+        "[N], got {} and {}",
+        images.shape(), labels.shape());
   }
   check_counts("ImageDataset", images.size(0), labels.size(0));
   const auto* first = labels_.data<uint8_t>();
@@ -85,14 +67,21 @@ ImageDataset::ImageDataset(const Tensor& images, const Tensor& labels, int64_t c
     raise<ValueError>("[ImageDataset] labels must be in [0, {}), label {} is {}", classes,
                       wrong - first, *wrong);
   }
-  const auto [mean, deviation] = normalization;
-  if (!std::isfinite(mean) || !std::isfinite(deviation) || deviation <= 0) {
-    raise<ValueError>(
-        "[ImageDataset] mean must be finite and deviation above 0, got mean {} and deviation {}",
-        mean, deviation);
+  const int64_t given = std::ssize(normalizations);
+  if (given != 1 && given != channels()) {
+    raise<ValueError>("[ImageDataset] {} channels need 1 or {} normalizations, got {}", channels(),
+                      channels(), given);
   }
-  for (int pixel = 0; pixel < 256; ++pixel) {
-    input_of_.push_back(static_cast<float>((pixel / 255.0 - mean) / deviation));
+  for (int64_t channel = 0; channel < channels(); ++channel) {
+    const auto [mean, deviation] = normalizations[static_cast<size_t>(given == 1 ? 0 : channel)];
+    if (!std::isfinite(mean) || !std::isfinite(deviation) || deviation <= 0) {
+      raise<ValueError>(
+          "[ImageDataset] mean must be finite and deviation above 0, got mean {} and deviation {}",
+          mean, deviation);
+    }
+    for (int pixel = 0; pixel < 256; ++pixel) {
+      input_of_.push_back(static_cast<float>((pixel / 255.0 - mean) / deviation));
+    }
   }
 }
 
@@ -107,15 +96,18 @@ std::string ImageDataset::digest() const {
 Batch ImageDataset::batch(std::span<const int64_t> indices) const {
   check_indices("ImageDataset", indices, size());
   const int64_t count = std::ssize(indices), pixels = height() * width();
-  Batch out{empty({count, 1, height(), width()}), empty({count}, {.dtype = Dtype::int64})};
+  Batch out{empty({count, channels(), height(), width()}), empty({count}, {.dtype = Dtype::int64})};
   if (count == 0) return out;
   const auto* images = images_.data<uint8_t>();
   const auto* labels = labels_.data<uint8_t>();
   auto* input = out.inputs.mutable_data<float>();
   auto* label = out.labels.mutable_data<int64_t>();
   for (int64_t index : indices) {
-    const uint8_t* image = images + index * pixels;
-    input = std::transform(image, image + pixels, input, [&](uint8_t p) { return input_of_[p]; });
+    for (int64_t channel = 0; channel < channels(); ++channel) {
+      const uint8_t* plane = images + (index * channels() + channel) * pixels;
+      const float* input_of = input_of_.data() + 256 * channel;
+      input = std::transform(plane, plane + pixels, input, [&](uint8_t p) { return input_of[p]; });
+    }
     *label++ = labels[index];
   }
   return out;

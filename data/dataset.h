@@ -49,29 +49,34 @@ struct Normalization {
   double deviation = 1;
 };
 
-/// Grey images with a class each. Kept as bytes, normalised when a batch is made.
+/// Images of one size with a class each. Kept as bytes, normalised when a batch is made.
 class ImageDataset : public Dataset {
  public:
-  /// `images` uint8 [N, height, width]; `labels` uint8 [N], each in [0, classes). Throws
-  /// DtypeError, ShapeError or ValueError (which names the first label out of range) for anything
-  /// else.
+  /// `images` uint8 [N, height, width] (grey) or [N, channels, height, width]; `labels` uint8 [N],
+  /// each in [0, classes). Throws DtypeError, ShapeError or ValueError (which names the first label
+  /// out of range) for anything else.
   ImageDataset(const Tensor& images, const Tensor& labels, int64_t classes,
                Normalization normalization = {});
+  /// With a normalization for each channel, or one for all. Throws ValueError for another number.
+  ImageDataset(const Tensor& images, const Tensor& labels, int64_t classes,
+               std::span<const Normalization> normalizations);
 
   int64_t size() const override { return images_.size(0); }
-  int64_t height() const { return images_.size(1); }
-  int64_t width() const { return images_.size(2); }
+  int64_t channels() const { return images_.rank() == 3 ? 1 : images_.size(1); }
+  int64_t height() const { return images_.size(-2); }
+  int64_t width() const { return images_.size(-1); }
   int64_t classes() const { return classes_; }
   /// SHA-256 over images and labels: ranks compare it before they train together.
   std::string digest() const;
 
-  /// Inputs float32 [n, 1, height, width], labels int64 [n].
+  /// Inputs float32 [n, channels, height, width], labels int64 [n].
   Batch batch(std::span<const int64_t> indices) const override;
 
  private:
   Tensor images_, labels_;
   int64_t classes_;
-  std::vector<float> input_of_;  // the normalised value of each of the 256 pixels
+  std::vector<float>
+      input_of_;  // the normalised value of each of the 256 pixels, channel by channel
 };
 
 }  // namespace capstan::data

@@ -5,10 +5,9 @@
 #include <string>
 
 #include "data/dataset.h"
+#include "data/split.h"
 
 namespace capstan::data {
-
-enum class Split { train, test };
 
 /// Where Debian's package dataset-fashion-mnist puts the files.
 inline constexpr const char* kFashionMnistDirectory = "/usr/share/datasets/fashion-mnist";

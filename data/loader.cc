@@ -13,10 +13,33 @@
 #include <mutex>
 #include <optional>
 #include <thread>
+#include <unordered_map>
 
 #include "core/raise.h"
 
 namespace capstan::data {
+namespace {
+
+std::vector<int64_t> order_of(const LoaderOptions& options, const Deal& deal, int64_t epoch) {
+  if (!options.order.of) return epoch_order(deal.samples, options.shuffle, options.seed, epoch);
+  auto order = options.order.of(epoch);
+  if (std::ssize(order) != deal.samples) {
+    raise<ValueError>("[DataLoader] the order of epoch {} must have {} samples, got {}", epoch,
+                      deal.samples, order.size());
+  }
+  return order;
+}
+
+/// How often each sample of an order came before in it; nothing if there is no need to know.
+std::vector<int64_t> repeats_in(const std::vector<int64_t>& order, const LoaderOptions& options) {
+  std::vector<int64_t> repeats;
+  if (!options.transform || !options.order.of) return repeats;
+  std::unordered_map<int64_t, int64_t> seen;
+  for (int64_t index : order) repeats.push_back(seen[index]++);
+  return repeats;
+}
+
+}  // namespace
 
 class Epoch::Source {
  public:
@@ -27,7 +50,11 @@ class Epoch::Source {
         rank_(options.rank),
         shards_(options.virtual_shards),
         batches_per_step_(options.batches_per_step()),
-        order_(epoch_order(deal.samples, options.shuffle, options.seed, epoch)),
+        seed_(options.seed),
+        epoch_(epoch),
+        transform_(options.transform),
+        order_(order_of(options, deal, epoch)),
+        repeats_(repeats_in(order_, options)),
         count_(steps_per_epoch(deal) * batches_per_step_),
         to_make_(first_step * batches_per_step_),
         to_give_(to_make_) {
@@ -65,8 +92,17 @@ class Epoch::Source {
     const int64_t step = number / batches_per_step_, part = number % batches_per_step_;
     auto indices = shards_ > 0 ? positions(deal_, step, 0, rank_ * batches_per_step_ + part)
                                : positions(deal_, step, part, rank_);
-    for (int64_t& index : indices) index = order_[static_cast<size_t>(index)];
-    return dataset_.batch(indices);
+    std::vector<Generator> generators;
+    for (int64_t& index : indices) {
+      const auto position = static_cast<size_t>(index);
+      index = order_[position];
+      if (!transform_) continue;
+      const int64_t repeat = repeats_.empty() ? 0 : repeats_[position];
+      generators.push_back(sample_generator(seed_, epoch_, index, repeat));
+    }
+    Batch batch = dataset_.batch(indices);
+    if (transform_) transform_(batch, generators);
+    return batch;
   }
 
   Slot take() {
@@ -101,7 +137,11 @@ class Epoch::Source {
   const Dataset& dataset_;
   const Deal deal_;
   const int64_t rank_, shards_, batches_per_step_;
+  const uint64_t seed_;
+  const int64_t epoch_;
+  const Transform transform_;
   const std::vector<int64_t> order_;
+  const std::vector<int64_t> repeats_;
   const int64_t count_;  // batches of the whole epoch
 
   std::mutex mutex_;  // guards what follows
@@ -123,7 +163,7 @@ bool Epoch::next(Batch& out) { return source_->next(out); }
 DataLoader::DataLoader(const Dataset& dataset, LoaderOptions options)
     : dataset_(dataset),
       options_(options),
-      deal_{.samples = dataset.size(),
+      deal_{.samples = options.order.of ? options.order.samples : dataset.size(),
             .batch = options.batch,
             .accumulate = options.virtual_shards > 0 ? 1 : options.accumulate,
             .ranks = options.virtual_shards > 0 ? options.virtual_shards : options.ranks,
@@ -135,6 +175,9 @@ DataLoader::DataLoader(const Dataset& dataset, LoaderOptions options)
   if (options.virtual_shards < 0 || options.virtual_shards % options.ranks != 0) {
     raise<ValueError>("[DataLoader] virtual shards must be 0 or a multiple of the {} ranks, got {}",
                       options.ranks, options.virtual_shards);
+  }
+  if (options.order.of && options.shuffle) {
+    raise<ValueError>("[DataLoader] an order cannot be shuffled; set `order` or `shuffle`");
   }
   if (options.prefetch_threads < 0 || options.prefetch < 1) {
     raise<ValueError>(

@@ -13,7 +13,9 @@
 #include <memory>
 
 #include "data/dataset.h"
+#include "data/order.h"
 #include "data/sampler.h"
+#include "data/transform.h"
 
 namespace capstan::data {
 
@@ -31,6 +33,8 @@ struct LoaderOptions {
   Tail tail = Tail::exact;
   int prefetch_threads = 1;  // 0: batches are made when they are asked for
   int prefetch = 4;          // batches ready or being made at most
+  Order order = {};          // instead of `shuffle`; without `of`, none
+  Transform transform = {};  // of every batch; its random numbers follow from `seed`
 
   /// Batches that a rank gets for one step.
   int64_t batches_per_step() const {

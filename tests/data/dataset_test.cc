@@ -71,6 +71,20 @@ TEST_CASE("ImageDataset normalises pixels and widens labels") {
   }
 }
 
+TEST_CASE("ImageDataset of several channels has a normalization for each, or one for all") {
+  const Tensor images = bytes({0, 255, 51, 102}, {1, 2, 1, 2}), labels = bytes({0}, {1});
+  using Normalizations = std::vector<data::Normalization>;
+  const ImageDataset set(images, labels, 1, Normalizations{{.mean = 1}, {.deviation = 0.5}});
+  CHECK(set.channels() == 2);
+  const Batch batch = set.batch(Indices{0});
+  CHECK(batch.inputs.shape() == Shape{1, 2, 1, 2});
+  CHECK(batch.inputs.to_vector<float>() == std::vector<float>{-1, 0, 0.4f, 0.8f});
+  const ImageDataset same(images, labels, 1, {.mean = 1});
+  CHECK(same.batch(Indices{0}).inputs.to_vector<float>()[3] == static_cast<float>(0.4 - 1));
+  CHECK_THROWS_AS(ImageDataset(images, labels, 1, Normalizations(3)), ValueError);
+  CHECK_THROWS_AS(ImageDataset(images, labels, 1, Normalizations{}), ValueError);
+}
+
 TEST_CASE("the digest of an ImageDataset changes with any pixel or label") {
   const auto digest = [](std::vector<uint8_t> pixels, std::vector<uint8_t> labels) {
     return ImageDataset(bytes(pixels, {2, 1, 2}), bytes(labels, {2}), 10).digest();

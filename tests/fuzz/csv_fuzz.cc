@@ -1,0 +1,9 @@
+#include "data/csv.h"
+#include "tests/fuzz/fuzz.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* bytes, size_t size) {
+  return capstan::testing::fuzz_file(bytes, size, [](const std::string& path) {
+    capstan::data::read_csv_text(path);
+    capstan::data::csv_dataset(path, "b", {.missing = 0});
+  });
+}
