@@ -9,10 +9,12 @@ namespace capstan {
 
 namespace {
 
+/// Linear in x, so that its gradient is itself.
 Tensor apply(const Tensor& x, double p, uint64_t seed, uint64_t offset) {
-  Tensor out = empty_like(x);
+  const Tensor out = empty_like(x);
   backend(out).dropout(seed, offset, p, contiguous(detach(x)), out);
-  return out;
+  return record("dropout", out, inputs(x),
+                [=](const Tensor& grad) { return gradients(apply(grad, p, seed, offset)); });
 }
 
 }  // namespace
@@ -22,8 +24,7 @@ Tensor dropout(const Tensor& x, double p, Generator& generator) {
   if (!is_floating(x.dtype())) wrong_dtype("dropout", "float32 or float64", x.dtype());
   if (p == 0) return x;
   const uint64_t seed = generator.seed(), offset = generator.advance(x.numel());
-  return record("dropout", apply(x, p, seed, offset), inputs(x),
-                [=](const Tensor& grad) { return gradients(apply(grad, p, seed, offset)); });
+  return apply(x, p, seed, offset);
 }
 
 }  // namespace capstan

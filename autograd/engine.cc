@@ -1,10 +1,14 @@
 #include "autograd/engine.h"
 
+#include <algorithm>
+#include <map>
 #include <queue>
 #include <unordered_map>
 
 #include "autograd/elementwise.h"
 #include "autograd/record.h"
+#include "autograd/reduce.h"
+#include "core/create.h"
 #include "core/raise.h"
 
 namespace capstan {
@@ -13,58 +17,118 @@ namespace {
 
 thread_local HookList<void(const BackwardPass&)> start_hooks;
 thread_local HookList<void()> end_hooks;
-thread_local Node* running = nullptr;
 
-/// Restores a thread-local when a scope ends, also by an exception.
-template <class T>
-class Restore {
+Node* node_of(const Tensor& tensor) { return static_cast<Node*>(tensor.body().node.get()); }
+
+/// Puts a seed on the tape, leading nowhere: with create_graph every gradient is then on the tape,
+/// and one that is not has been made by a formula that was not recorded.
+class SeedNode final : public Node {
  public:
-  Restore(T& variable, T value) : variable_(variable), before_(std::exchange(variable, value)) {}
-  ~Restore() { variable_ = before_; }
-
- private:
-  T& variable_;
-  T before_;
+  SeedNode() : Node("seed", 1) {}
+  std::span<const Edge> edges() const override { return {}; }
+  void backward(std::span<const Tensor>, Wanted, std::span<Tensor>) override {}
 };
 
-/// What is known of one node during a backward pass.
+/// What is known of one node during a walk.
 struct Pending {
   int64_t missing = 0;        // uses of its outputs whose gradients have not come
   std::vector<Tensor> grads;  // sums so far, one an output; empty until the first comes
 };
 
+/// One walk over the tape, from its roots down: to all leaves, or to the targets, if it has any.
 class Pass {
  public:
-  explicit Pass(bool retain_graph) : retain_graph_(retain_graph) {}
+  Pass(bool retain_graph, bool create_graph)
+      : retain_graph_(retain_graph || create_graph), create_graph_(create_graph) {}
 
-  void run(const Tensor& root, Tensor seed) {
-    Node* start = static_cast<Node*>(root.body().node.get());
-    count_uses(start);
-    start_hooks.for_each([&](const auto& hook) { hook(BackwardPass{leaves_}); });
-    pending_[start].missing = 1;
-    deliver(*start, root.body().output, std::move(seed));
+  void add_root(const Tensor& root, const Tensor& seed) { roots_.push_back({root, seed}); }
+  /// Asks for the gradient of `target`, which is not accumulated then.
+  void add_target(const Tensor& target) { captured_[key(target)] = Tensor(); }
+
+  /// Counts what each node will receive. Call it once, before run().
+  void prepare() {
+    if (selective()) find_useful();
+    for (const Root& root : roots_) {
+      if (leads_on(node_of(root.tensor))) count_uses(node_of(root.tensor));
+    }
+  }
+  const std::vector<Accumulator*>& leaves() const { return leaves_; }
+  bool reaches(const Tensor& target) const { return pending_.contains(node_of(target)); }
+  /// The gradient of a target after run(); undefined if none came.
+  Tensor captured(const Tensor& target) const { return captured_.at(key(target)); }
+
+  void run() {
+    GradMode recording(create_graph_);
+    for (const Root& root : roots_) {
+      Tensor seed = root.seed;
+      if (create_graph_ && !seed.requires_grad()) {
+        seed = detail::on_tape(seed, make_ref<SeedNode>(), 0);
+      }
+      Node* const node = node_of(root.tensor);
+      if (leads_on(node)) deliver(*node, root.tensor.body().output, std::move(seed));
+    }
     while (!ready_.empty()) {
       Node* node = ready_.top().second;
       ready_.pop();
       run_node(*node);
     }
-    end_hooks.for_each([](const auto& hook) { hook(); });
   }
 
  private:
-  /// Counts, for each node that `start` depends on, how many gradients it will receive.
+  struct Root {
+    Tensor tensor, seed;
+  };
+  using Key = std::pair<Node*, int32_t>;
+  static Key key(const Tensor& tensor) { return {node_of(tensor), tensor.body().output}; }
+
+  bool selective() const { return !captured_.empty(); }
+  const std::unordered_set<const Node*>* useful() const { return selective() ? &useful_ : nullptr; }
+  /// True unless a walk to targets has no business at `node`.
+  bool leads_on(Node* node) const { return node && (!selective() || useful_.contains(node)); }
+
+  /// Finds the nodes from which a target can be reached. Nodes are newer than their inputs: going
+  /// from old to new, each follows those that it depends on.
+  void find_useful() {
+    std::vector<Node*> stack, found;
+    std::unordered_set<const Node*> seen;
+    const auto visit = [&](Node* node) {
+      if (node && seen.insert(node).second) stack.push_back(node);
+    };
+    for (const Root& root : roots_) visit(node_of(root.tensor));
+    while (!stack.empty()) {
+      Node* node = stack.back();
+      stack.pop_back();
+      found.push_back(node);
+      for (const Edge& edge : node->edges()) visit(edge.node.get());
+    }
+    std::sort(found.begin(), found.end(),
+              [](Node* a, Node* b) { return a->sequence() < b->sequence(); });
+    for (const auto& [target, grad] : captured_) useful_.insert(target.first);
+    for (Node* node : found) {
+      const auto edges = node->edges();
+      if (std::any_of(edges.begin(), edges.end(), [&](const Edge& edge) {
+            return edge.node && useful_.contains(edge.node.get());
+          })) {
+        useful_.insert(node);
+      }
+    }
+  }
+
+  /// Counts, for `start` and each node that it depends on, how many gradients will come.
   void count_uses(Node* start) {
-    std::vector<Node*> stack{start};
-    pending_.try_emplace(start);
+    std::vector<Node*> stack;
+    const auto use = [&](Node* node) {
+      const auto [entry, is_new] = pending_.try_emplace(node);
+      ++entry->second.missing;
+      if (is_new) stack.push_back(node);
+    };
+    use(start);
     while (!stack.empty()) {
       Node* node = stack.back();
       stack.pop_back();
       if (node->is_leaf()) leaves_.push_back(static_cast<Accumulator*>(node));
       for (const Edge& edge : node->edges()) {
-        if (!edge.node) continue;
-        const auto [entry, is_new] = pending_.try_emplace(edge.node.get());
-        ++entry->second.missing;
-        if (is_new) stack.push_back(edge.node.get());
+        if (leads_on(edge.node.get())) use(edge.node.get());
       }
     }
   }
@@ -88,64 +152,154 @@ class Pass {
   void run_node(Node& node) {
     std::vector<Tensor> grads = std::move(pending_[&node].grads);
     const std::span<const Edge> edges = node.edges();
+    const Wanted wanted(edges, useful());
     std::vector<Tensor> input_grads(edges.size());
     if (!grads.empty()) {  // else nothing that depends on the root came this way
       for (int i = 0; i < node.outputs(); ++i) {
         if (grads[i].defined()) grads[i] = node.run_gradient_hooks(i, std::move(grads[i]));
+        if (!selective()) continue;
+        const auto target = captured_.find({&node, i});
+        if (target != captured_.end()) target->second = grads[i];
       }
-      Restore<Node*> restore(running, &node);
-      node.backward(grads, input_grads);
-      grads.clear();
-      if (!retain_graph_) node.release();
+      bool goes_on = !selective();
+      for (size_t i = 0; i < edges.size(); ++i) goes_on = goes_on || wanted[i];
+      if (goes_on) run_formula(node, grads, wanted, input_grads);
     }
     for (size_t i = 0; i < edges.size(); ++i) {
-      if (edges[i].node) deliver(*edges[i].node, edges[i].output, std::move(input_grads[i]));
+      if (wanted[i]) deliver(*edges[i].node, edges[i].output, std::move(input_grads[i]));
     }
   }
 
-  bool retain_graph_;
-  std::unordered_map<Node*, Pending> pending_;
+  void run_formula(Node& node, std::vector<Tensor>& grads, Wanted wanted,
+                   std::vector<Tensor>& input_grads) {
+    {
+      detail::Running running(&node);
+      node.backward(grads, wanted, input_grads);
+    }
+    if (detail::watching) check_anomaly(node, grads, input_grads);
+    if (create_graph_) check_recorded(node, grads, input_grads);
+    grads.clear();
+    if (!retain_graph_) node.release();
+  }
+
+  /// The gradients of the inputs are linear in those of the outputs: off the tape they are 0, or
+  /// something was not recorded.
+  static void check_recorded(const Node& node, std::span<const Tensor> grads,
+                             std::span<const Tensor> input_grads) {
+    for (const Tensor& grad : grads) {
+      if (grad.defined() && !grad.requires_grad()) return;  // a hook took it off the tape
+    }
+    for (const Tensor& grad : input_grads) {
+      if (!grad.defined() || grad.requires_grad() || grad.device().kind == Device::Kind::meta) {
+        continue;
+      }
+      if (any(grad).item<bool>()) {
+        raise<GradientError>(
+            "[{}] has no gradient of the gradient: its formula computes off the tape",
+            node.operation());
+      }
+    }
+  }
+
+  static void check_anomaly(const Node& node, std::span<const Tensor> grads,
+                            std::span<const Tensor> input_grads) {
+    const auto bad = [](const Tensor& grad) { return grad.defined() && detail::has_anomaly(grad); };
+    if (std::any_of(grads.begin(), grads.end(), bad)) return;
+    for (size_t i = 0; i < input_grads.size(); ++i) {
+      if (!bad(input_grads[i])) continue;
+      raise<GradientError>(
+          "[{}] its gradient of input {}, {} {}, holds {}, though that of its result does not{}",
+          node.operation(), i, input_grads[i].dtype(), input_grads[i].shape(),
+          detail::watching->infinities() ? "NaN or infinities" : "NaN",
+          detail::to_string(node.call_site()));
+    }
+  }
+
+  bool retain_graph_, create_graph_;
+  std::vector<Root> roots_;
+  std::map<Key, Tensor> captured_;              // by target
+  std::unordered_set<const Node*> useful_;      // those that lead to a target
+  std::unordered_map<Node*, Pending> pending_;  // those that the roots depend on
   std::vector<Accumulator*> leaves_;
   std::priority_queue<std::pair<uint64_t, Node*>> ready_;  // the newest on top
 };
 
-}  // namespace
-
-namespace detail {
-void graph_was_freed(const char* operation) {
-  raise<GradientError>(
-      "[{}] what it saved was freed by an earlier backward pass; pass retain_graph to the earlier "
-      "one",
-      operation);
-}
-
-Edge edge_to(const Tensor& input) {
-  const TensorBody& body = input.body();
-  return {Ref<Node>(static_cast<Node*>(body.node.get())), body.output};
-}
-}  // namespace detail
-
-void backward(const Tensor& root, const BackwardOptions& options) {
+/// `seed`, or 1 for a root of one element, after the checks of both.
+Tensor seed_for(const char* walk, const Tensor& root, const Tensor& seed) {
   if (!root.requires_grad()) {
     raise<GradientError>(
-        "[backward] the tensor of {} does not depend on anything that requires a gradient",
+        "[{}] the tensor of {} does not depend on anything that requires a gradient", walk,
         root.shape());
   }
-  Tensor seed = options.seed;
   if (!seed.defined()) {
     if (root.numel() != 1) {
-      raise<ShapeError>("[backward] a root of {} has more than one element: pass a seed",
+      raise<ShapeError>("[{}] a root of {} has more than one element: pass a seed", walk,
                         root.shape());
     }
-    seed = full(root.shape(), 1, {root.dtype(), root.device()});
-  } else if (seed.shape() != root.shape() || seed.dtype() != root.dtype() ||
-             !(seed.device() == root.device())) {
-    raise<GradientError>("[backward] the seed must be like the root, {} {} on {}; got {} {} on {}",
+    return full(root.shape(), 1, {root.dtype(), root.device()});
+  }
+  if (seed.shape() != root.shape() || seed.dtype() != root.dtype() ||
+      !(seed.device() == root.device())) {
+    raise<GradientError>("[{}] the seed must be like the root, {} {} on {}; got {} {} on {}", walk,
                          root.dtype(), root.shape(), root.device(), seed.dtype(), seed.shape(),
                          seed.device());
   }
-  NoGrad guard;
-  Pass(options.retain_graph).run(root, std::move(seed));
+  return seed;
+}
+
+}  // namespace
+
+void backward(const Tensor& root, const BackwardOptions& options) {
+  Pass pass(options.retain_graph, options.create_graph);
+  pass.add_root(root, seed_for("backward", root, options.seed));
+  pass.prepare();
+  if (pass.leaves().empty()) {
+    raise<GradientError>("[backward] the tensor of {} does not depend on any leaf", root.shape());
+  }
+  GradMode recording(options.create_graph);
+  start_hooks.for_each([&](const auto& hook) { hook(BackwardPass{pass.leaves()}); });
+  pass.run();
+  end_hooks.for_each([](const auto& hook) { hook(); });
+}
+
+std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
+                         const GradOptions& options) {
+  if (!options.seeds.empty() && options.seeds.size() != outputs.size()) {
+    raise<ValueError>("[grad] needs a seed for each of {} outputs, or none; got {}", outputs.size(),
+                      options.seeds.size());
+  }
+  if (inputs.empty()) return {};
+  Pass pass(options.retain_graph, options.create_graph);
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    const Tensor seed = options.seeds.empty() ? Tensor() : options.seeds[i];
+    pass.add_root(outputs[i], seed_for("grad", outputs[i], seed));
+  }
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (!inputs[i].requires_grad()) {
+      raise<GradientError>("[grad] input {} of {} does not require a gradient", i,
+                           inputs[i].shape());
+    }
+    pass.add_target(inputs[i]);
+  }
+  pass.prepare();
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (options.unreached == Unreached::refuse && !pass.reaches(inputs[i])) {
+      raise<GradientError>(
+          "[grad] no output depends on input {} of {}; with Unreached::zeros its gradient is 0", i,
+          inputs[i].shape());
+    }
+  }
+  pass.run();
+  std::vector<Tensor> grads;
+  for (const Tensor& input : inputs) {
+    grads.push_back(pass.captured(input));
+    if (!grads.back().defined()) grads.back() = zeros_like(input);
+  }
+  return grads;
+}
+
+Tensor grad(const Tensor& output, const Tensor& input, const GradOptions& options) {
+  return grad(std::vector{output}, std::vector{input}, options)[0];
 }
 
 HookHandle on_backward_start(std::function<void(const BackwardPass&)> hook) {
@@ -153,16 +307,5 @@ HookHandle on_backward_start(std::function<void(const BackwardPass&)> hook) {
 }
 
 HookHandle on_backward_end(std::function<void()> hook) { return end_hooks.add(std::move(hook)); }
-
-Tensor Saved::get() const {
-  if (tensor_.version() != version_) {
-    raise<GradientError>(
-        "[{}] a value of {} saved for backward was changed in place (version {}, saved at {}); "
-        "clone() it "
-        "before the change",
-        running ? running->operation() : "saved", tensor_.shape(), tensor_.version(), version_);
-  }
-  return tensor_;
-}
 
 }  // namespace capstan

@@ -4,7 +4,9 @@
 
 #include "autograd/elementwise.h"
 #include "autograd/engine.h"
+#include "autograd/rearrange.h"
 #include "autograd/reduce.h"
+#include "autograd/views.h"
 #include "core/raise.h"
 #include "core/random.h"
 
@@ -25,7 +27,8 @@ void gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
   Generator generator(17);
   const Tensor out = f(inputs);
   const Tensor weights = rand(out.shape(), 0.5, 1.5, {out.dtype(), out.device()}, generator);
-  backward(sum(out * weights));
+  const Tensor total = sum(out * weights);
+  if (total.requires_grad()) backward(total);  // else the tape says 0
 
   const auto value = [&] {
     NoGrad guard;
@@ -54,6 +57,31 @@ void gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
       }
     }
   }
+}
+
+void gradgradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
+                   const std::vector<Tensor>& inputs, const GradcheckOptions& options) {
+  Generator generator(18);
+  const Tensor out = f(inputs);
+  std::vector<Tensor> all = inputs;  // and the seed
+  all.push_back(require_grad(rand(out.shape(), 0.5, 1.5, {out.dtype(), out.device()}, generator)));
+  const auto gradients = [&](const std::vector<Tensor>& all) {
+    const bool differentiable = grad_enabled();  // off for the finite differences
+    GradMode recording(true);
+    const std::vector<Tensor> in(all.begin(), all.end() - 1);
+    std::vector<Tensor> wanted, flat;
+    for (const Tensor& input : in) {
+      if (input.requires_grad()) wanted.push_back(input);
+    }
+    for (const Tensor& g : grad({f(in)}, wanted,
+                                {.seeds = {all.back()},
+                                .create_graph = differentiable,
+                                .unreached = Unreached::zeros})) {
+      flat.push_back(reshape(g, {g.numel()}));
+    }
+    return cat(flat);
+  };
+  gradcheck(gradients, all, options);
 }
 
 }  // namespace capstan

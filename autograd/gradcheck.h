@@ -21,4 +21,9 @@ struct GradcheckOptions {
 void gradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
                const std::vector<Tensor>& inputs, const GradcheckOptions& options = {});
 
+/// The same for gradients of gradients: checks the gradients of what grad() with create_graph gives
+/// for the inputs that require one, by these inputs and by the seed.
+void gradgradcheck(const std::function<Tensor(const std::vector<Tensor>&)>& f,
+                   const std::vector<Tensor>& inputs, const GradcheckOptions& options = {});
+
 }  // namespace capstan

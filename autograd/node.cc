@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "autograd/arithmetic.h"
 #include "core/backend.h"
 #include "core/raise.h"
 
@@ -11,6 +12,7 @@ namespace {
 
 std::atomic<uint64_t> next_sequence{1};
 thread_local bool recording = true;
+thread_local Node* running = nullptr;
 
 Node* node_of(const Tensor& tensor) { return static_cast<Node*>(tensor.body().node.get()); }
 
@@ -24,7 +26,9 @@ void add_into(const Tensor& sum, const Tensor& term) {
 Node::Node(const char* operation, int outputs)
     : operation_(operation),
       sequence_(next_sequence.fetch_add(1, std::memory_order_relaxed)),
-      outputs_(outputs) {}
+      outputs_(outputs) {
+  if (detail::watching) call_site_ = detail::current_call_site();
+}
 
 HookList<Tensor(const Tensor&)>& Node::gradient_hooks(int output) {
   if (!hooks_) hooks_ = std::make_unique<std::vector<HookList<Tensor(const Tensor&)>>>(outputs_);
@@ -63,6 +67,28 @@ void Node::destroy() {
   queue = nullptr;
 }
 
+namespace detail {
+Node* running_node() { return running; }
+Running::Running(Node* node) : before_(std::exchange(running, node)) {}
+Running::~Running() { running = before_; }
+
+Tensor on_tape(const Tensor& value, Ref<Node> node, int output) {
+  const Tensor out = detach(value);
+  out.body().node = std::move(node);
+  out.body().output = output;
+  return out;
+}
+
+void graph_was_freed(const char* operation) {
+  raise<GradientError>(
+      "[{}] what it saved was freed by an earlier backward pass; pass retain_graph to the earlier "
+      "one",
+      operation);
+}
+
+Edge edge_to(const Tensor& input) { return {Ref<Node>(node_of(input)), input.body().output}; }
+}  // namespace detail
+
 Accumulator::Accumulator(const Tensor& leaf)
     : Node("leaf", 1), shape_(leaf.shape()), dtype_(leaf.dtype()), device_(leaf.device()) {}
 
@@ -73,13 +99,22 @@ void Accumulator::check(const Tensor& grad) const {
   }
 }
 
-void Accumulator::backward(std::span<const Tensor> grads, std::span<Tensor>) {
+void Accumulator::backward(std::span<const Tensor> grads, Wanted, std::span<Tensor>) {
   const Tensor& grad = grads[0];
   check(grad);
-  NoGrad guard;
+  const bool has_graph = grad.requires_grad() || (has_grad_ && grad_.requires_grad());
+  if (has_graph && placed_) {
+    raise<GradientError>(
+        "[gradient] a gradient of {} that lives in a bucket cannot be on the tape: take it with "
+        "grad() instead of backward()",
+        shape_);
+  }
   // The first gradient is kept as it is if it is dense and the engine alone holds it.
   const bool ours = grad.body().references() == 1 && grad.storage().references() == 1;
-  if (has_grad_) {
+  if (has_graph) {  // what is on the tape is never changed in place
+    grad_ = has_grad_ ? add(grad_, grad) : grad;
+    has_grad_ = true;
+  } else if (has_grad_) {
     add_into(grad_, grad);
   } else if (!placed_ && ours && grad.is_contiguous()) {
     grad_ = grad;
@@ -125,8 +160,8 @@ void Accumulator::unplace_grad() {
 
 bool grad_enabled() { return recording; }
 
-NoGrad::NoGrad() : before_(std::exchange(recording, false)) {}
-NoGrad::~NoGrad() { recording = before_; }
+GradMode::GradMode(bool enabled) : before_(std::exchange(recording, enabled)) {}
+GradMode::~GradMode() { recording = before_; }
 
 const Tensor& require_grad(const Tensor& tensor, bool required) {
   if (required && !is_floating(tensor.dtype())) {

@@ -11,7 +11,9 @@
 
 #include <memory>
 #include <span>
+#include <unordered_set>
 
+#include "autograd/anomaly.h"
 #include "autograd/hooks.h"
 #include "core/tensor.h"
 
@@ -24,6 +26,23 @@ class Node;
 struct Edge {
   Ref<Node> node;  // null if the input needs no gradient
   int32_t output = 0;
+};
+
+/// Which inputs need a gradient in this pass: a formula may leave the others undefined.
+class Wanted {
+ public:
+  /// All inputs that are on the tape; or, given `useful`, those made by a node in it.
+  explicit Wanted(std::span<const Edge> edges,
+                  const std::unordered_set<const Node*>* useful = nullptr)
+      : edges_(edges), useful_(useful) {}
+  bool operator[](int input) const {
+    const Node* const node = edges_[input].node.get();
+    return node && (!useful_ || useful_->contains(node));
+  }
+
+ private:
+  std::span<const Edge> edges_;
+  const std::unordered_set<const Node*>* useful_;
 };
 
 /// One operation on the tape.
@@ -40,11 +59,15 @@ class Node : public TapeNode {
   virtual std::span<const Edge> edges() const = 0;
 
   /// From the gradients of the outputs (undefined where none arrived) to those of the inputs, one
-  /// an edge.
-  virtual void backward(std::span<const Tensor> grads, std::span<Tensor> input_grads) = 0;
+  /// an edge; undefined where it is not wanted, or 0.
+  virtual void backward(std::span<const Tensor> grads, Wanted wanted,
+                        std::span<Tensor> input_grads) = 0;
   /// Frees what was saved for backward.
   virtual void release() {}
   virtual bool is_leaf() const { return false; }
+
+  /// Where the operation was called, if that was inside a DetectAnomaly; else null.
+  const CallSite* call_site() const { return call_site_.get(); }
 
   /// Hooks on the gradient of one output; each may replace the gradient by returning another.
   HookList<Tensor(const Tensor&)>& gradient_hooks(int output);
@@ -60,20 +83,44 @@ class Node : public TapeNode {
   int32_t outputs_;
   std::unique_ptr<std::vector<HookList<Tensor(const Tensor&)>>>
       hooks_;  // made when first asked for
+  std::unique_ptr<const CallSite> call_site_;
 };
+
+namespace detail {
+/// The node whose backward runs on this thread, or null.
+Node* running_node();
+/// Makes `node` the running one while it lives.
+class Running {
+ public:
+  explicit Running(Node* node);
+  ~Running();
+  Running(const Running&) = delete;
+  Running& operator=(const Running&) = delete;
+
+ private:
+  Node* before_;
+};
+
+/// The elements of `value` as output `output` of `node`.
+Tensor on_tape(const Tensor& value, Ref<Node> node, int output);
+Edge edge_to(const Tensor& input);
+[[noreturn]] void graph_was_freed(const char* operation);
+}  // namespace detail
 
 /// The end of the tape at one leaf: gathers the leaf's gradient.
 ///
 /// The gradient may be given a place to live in (a slice of a communication bucket) with
 /// place_grad(); it then stays there, and the first gradient after a zero_grad() is written over
-/// the old values.
+/// the old values. A gradient that is itself on the tape (create_graph) cannot live in such a
+/// place: that is a GradientError.
 class Accumulator final : public Node {
  public:
   explicit Accumulator(const Tensor& leaf);
 
   bool is_leaf() const override { return true; }
   std::span<const Edge> edges() const override { return {}; }
-  void backward(std::span<const Tensor> grads, std::span<Tensor> input_grads) override;
+  void backward(std::span<const Tensor> grads, Wanted wanted,
+                std::span<Tensor> input_grads) override;
   const Tensor* gradient() const override { return has_grad_ ? &grad_ : nullptr; }
 
   /// Forgets the gradient; a placed one keeps its place.
@@ -106,16 +153,22 @@ class Accumulator final : public Node {
 /// True while operations on tensors that require gradients are recorded; one flag a thread.
 bool grad_enabled();
 
-/// While it lives, nothing is recorded on this thread.
-class NoGrad {
+/// Turns recording on this thread on or off while it lives.
+class GradMode {
  public:
-  NoGrad();
-  ~NoGrad();
-  NoGrad(const NoGrad&) = delete;
-  NoGrad& operator=(const NoGrad&) = delete;
+  explicit GradMode(bool enabled);
+  ~GradMode();
+  GradMode(const GradMode&) = delete;
+  GradMode& operator=(const GradMode&) = delete;
 
  private:
   bool before_;
+};
+
+/// While it lives, nothing is recorded on this thread.
+class NoGrad : GradMode {
+ public:
+  NoGrad() : GradMode(false) {}
 };
 
 /// Calls `f` with recording off and returns its result.

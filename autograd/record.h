@@ -1,5 +1,5 @@
-// Defines record(), with which an operation puts itself on the tape, and Saved, what it keeps for
-// later.
+// Defines record(), with which an operation puts itself on the tape. What it keeps for later is a
+// Saved (saved.h).
 //
 // An operation computes its result and passes the formula of its gradient along, so that forward
 // and backward stand side by side:
@@ -17,36 +17,9 @@
 #include <optional>
 
 #include "autograd/node.h"
+#include "autograd/saved.h"
 
 namespace capstan {
-
-/// A tensor kept for backward, with the version it had: get() throws GradientError if it was
-/// changed in place since, instead of giving a wrong gradient.
-class Saved {
- public:
-  /// Keeps an input of the operation.
-  explicit Saved(const Tensor& input) : tensor_(input), version_(input.version()) {}
-  /// Keeps the operation's own result, without its node: a node that held itself would never be
-  /// freed.
-  static Saved output(const Tensor& result) { return Saved(detach(result)); }
-
-  /// The tensor as it was saved.
-  Tensor get() const;
-
- private:
-  Tensor tensor_;
-  int64_t version_;
-};
-
-/// Which inputs need a gradient: a formula may leave the others undefined.
-class Wanted {
- public:
-  explicit Wanted(std::span<const Edge> edges) : edges_(edges) {}
-  bool operator[](int input) const { return static_cast<bool>(edges_[input].node); }
-
- private:
-  std::span<const Edge> edges_;
-};
 
 namespace detail {
 inline const Tensor* address(const Tensor& input) { return &input; }
@@ -65,9 +38,6 @@ std::array<Tensor, sizeof...(Tensors)> gradients(Tensors&&... tensors) {
 
 namespace detail {
 
-[[noreturn]] void graph_was_freed(const char* operation);
-Edge edge_to(const Tensor& input);
-
 /// A node whose backward is a function object, kept inside it. `Edges` is an array, or a vector
 /// where the operation takes a list of tensors.
 template <class Edges, class Formula>
@@ -77,13 +47,14 @@ class FormulaNode final : public Node {
       : Node(operation, 1), edges_(std::move(edges)), formula_(std::move(formula)) {}
   std::span<const Edge> edges() const override { return edges_; }
   void release() override { formula_.reset(); }
-  void backward(std::span<const Tensor> grads, std::span<Tensor> input_grads) override {
+  void backward(std::span<const Tensor> grads, Wanted wanted,
+                std::span<Tensor> input_grads) override {
     if (!formula_) graph_was_freed(operation());
     const auto deliver = [&](auto results) {
       std::move(results.begin(), results.end(), input_grads.begin());
     };
     if constexpr (std::is_invocable_v<Formula&, const Tensor&, Wanted>) {
-      deliver((*formula_)(grads[0], Wanted(edges_)));
+      deliver((*formula_)(grads[0], wanted));
     } else {
       deliver((*formula_)(grads[0]));
     }
@@ -110,10 +81,11 @@ bool must_record(const Inputs& inputs) {
 /// Puts `operation`, which made `result` from `inputs`, on the tape if recording is on and an input
 /// requires a gradient, and returns `result`. `formula` maps the gradient of the result to those of
 /// the inputs: (const Tensor& grad[, Wanted]) -> std::array<Tensor, N>, each of its input's shape
-/// and dtype.
+/// and dtype. Inside a DetectAnomaly a result with NaN is an error.
 template <size_t N, class Formula>
 Tensor record(const char* operation, Tensor result, const std::array<const Tensor*, N>& inputs,
               Formula formula) {
+  if (detail::watching) detail::check_result(operation, result, inputs);
   if (must_record(inputs)) {
     std::array<Edge, N> edges;
     for (size_t i = 0; i < N; ++i) {
@@ -129,6 +101,7 @@ Tensor record(const char* operation, Tensor result, const std::array<const Tenso
 template <class Formula>
 Tensor record(const char* operation, Tensor result, const std::vector<const Tensor*>& inputs,
               Formula formula) {
+  if (detail::watching) detail::check_result(operation, result, inputs);
   if (must_record(inputs)) {
     std::vector<Edge> edges;
     for (const Tensor* input : inputs) edges.push_back(detail::edge_to(*input));

@@ -4,6 +4,7 @@
 #include "autograd/operands.h"
 #include "autograd/record.h"
 #include "autograd/views.h"
+#include "core/create.h"
 #include "core/raise.h"
 
 namespace capstan {
@@ -48,11 +49,41 @@ Tensor position(const char* operation, Reduction op, const Tensor& x, int64_t ax
   return keepdim ? out : squeeze(out, a);
 }
 
+/// For each element, the product of the others along the axes, by multiplying them all, n^2 factors
+/// for n: slow, but it can be differentiated at zeros too.
+Tensor multiplied_others(const Tensor& x, const Dims& axes) {
+  const AxisSet reduced("prod", axes, x.rank());
+  Dims order;  // the axes that stay, then the others
+  Shape lines, permuted;
+  int64_t length = 1;
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    if (!axes.empty() && !reduced[axis]) order.push_back(axis);
+  }
+  const int stays = order.rank();
+  for (int axis = 0; axis < x.rank(); ++axis) {
+    if (axes.empty() || reduced[axis]) order.push_back(axis), length *= x.shape()[axis];
+  }
+  Dims back = order;
+  for (int i = 0; i < order.rank(); ++i) {
+    back[order[i]] = i;
+    permuted.push_back(x.shape()[order[i]]);
+    if (i < stays) lines.push_back(x.shape()[order[i]]);
+  }
+  const int64_t count = numel(lines);
+  const Tensor rows = reshape(permute(x, order), {count, 1, length});
+  const Tensor own = cast(eye(length, {x.dtype(), x.device()}), Dtype::boolean);
+  const Tensor others = prod(where(own, scalar_beside(x, 1), rows), {2});  // [count, length]
+  return permute(reshape(others, permuted), back);
+}
+
 /// For each element, the product of the others along the axes, zeros or not: where exactly one is
 /// zero, only its own is not.
 Tensor product_of_others(const Tensor& x, const Dims& axes) {
   const Tensor zero = scalar_beside(x, 0), one = scalar_beside(x, 1);
   const Tensor is_zero = equal(x, zero);
+  // A quotient knows nothing of how the product changes when two elements do.
+  const bool can_look = x.device().kind != Device::Kind::meta;
+  if (grad_enabled() && can_look && any(is_zero).item<bool>()) return multiplied_others(x, axes);
   const Tensor zeros = cast(sum(is_zero, axes, true), x.dtype());
   const Tensor others = prod(where(is_zero, one, x), axes, true);
   return where(is_zero, where(equal(zeros, one), others, zero),

@@ -72,6 +72,16 @@ int64_t count_targets(const Tensor& targets, int64_t classes, int64_t ignore) {
   return count;
 }
 
+/// softmax(logits) less 1 at the targets; 0 in rows that are ignored.
+Tensor cross_entropy_slope(const Tensor& logits, const Tensor& targets, int64_t ignore) {
+  const TensorOptions position{Dtype::int64, logits.device()};
+  const Tensor column = unsqueeze(targets, 1);  // [n, 1]
+  const Tensor is_target = equal(column, arange(logits.shape()[1], position));
+  const Tensor counts = not_equal(column, full({}, static_cast<double>(ignore), position));
+  return where(counts, softmax(logits, 1) - cast(is_target, logits.dtype()),
+               scalar_beside(logits, 0));
+}
+
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, LossReduction reduction,
@@ -85,20 +95,25 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, LossReduction 
                       logits.shape(), targets.shape());
   }
   check_same_device("cross_entropy", logits.device(), targets.device());
-  const Tensor scores = contiguous(detach(logits)), labels = contiguous(targets);
+  const Tensor labels = contiguous(targets);
   const int64_t counted = count_targets(labels, logits.shape()[1], ignore);
 
   const TensorOptions like{logits.dtype(), logits.device()};
   const int64_t rows = logits.shape()[0];
   Tensor losses = empty({rows}, like), log_sums = empty({rows, 2}, like);
-  backend(losses).cross_entropy(scores, labels, ignore, losses, log_sums);
+  backend(losses).cross_entropy(contiguous(detach(logits)), labels, ignore, losses, log_sums);
   losses = record(
       "cross_entropy", losses, inputs(logits),
-      [scores = Saved(scores), labels = Saved(labels), log_sums, ignore](const Tensor& grad) {
-        Tensor out = empty_like(scores.get());
-        backend(out).cross_entropy_grad(contiguous(grad), scores.get(), labels.get(), ignore,
-                                        log_sums, out);
-        return gradients(std::move(out));
+      [logits = Saved(logits), labels = Saved(labels), log_sums = Saved(log_sums),
+       ignore](const Tensor& grad) {
+        const Tensor scores = logits.get();
+        if (grad_enabled()) {  // to be differentiated again
+          return gradients(unsqueeze(grad, 1) * cross_entropy_slope(scores, labels.get(), ignore));
+        }
+        const Tensor out = empty_like(scores);
+        backend(out).cross_entropy_grad(contiguous(grad), contiguous(scores), labels.get(), ignore,
+                                        log_sums.get(), out);
+        return gradients(Tensor(out));
       });
   if (reduction == LossReduction::none) return losses;
   const Tensor total = sum(losses);

@@ -53,5 +53,29 @@ TEST_CASE("the tape refuses what it would not follow, and notices what it saved"
   CHECK_THROWS_AS(backward(y), GradientError);
 }
 
+TEST_CASE("a write through any view is noticed by whatever saved any other view") {
+  const Tensor base = ones({4, 4}, {.dtype = Dtype::float64});
+  const Tensor off = ones({4, 4}, {.dtype = Dtype::float64});
+  using View = std::function<Tensor(const Tensor&)>;
+  const std::vector<View> views = {[](const Tensor& x) { return x; },
+                                   [](const Tensor& x) { return transpose(x, 0, 1); },
+                                   [](const Tensor& x) { return select(x, 0, 1); },
+                                   [](const Tensor& x) { return slice(x, 1, 0, 4, 2); },
+                                   [](const Tensor& x) { return reshape(x, {16}); },
+                                   [](const Tensor& x) { return flip(x, {0}); },
+                                   [](const Tensor& x) { return diagonal(x); },
+                                   [](const Tensor& x) { return squeeze(unsqueeze(x, 0), 0); }};
+  for (const View& saved : views) {
+    for (const View& written : views) {
+      const Tensor leaf = require_grad(detach(base));
+      const Tensor y = sum(square(saved(leaf)));
+      no_grad([&] { assign(written(off), 3); });  // other memory
+      CHECK_NOTHROW(backward(y, {.retain_graph = true}));
+      no_grad([&] { assign(written(base), 3); });
+      CHECK_THROWS_AS(backward(y), GradientError);
+    }
+  }
+}
+
 }  // namespace
 }  // namespace capstan

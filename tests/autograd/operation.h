@@ -43,6 +43,7 @@ struct Operation {
   std::map<std::string, Function> variants;  // by the part after the dot in the golden file
   std::vector<Failure> failures;             // its error paths; empty only if it has none
   bool on_meta = true;                       // false: the shape of the result depends on values
+  bool has_second = true;                    // false: gradients of gradients are refused
 };
 
 /// The variants of an operation that has one.

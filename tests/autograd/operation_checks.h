@@ -8,6 +8,7 @@
 #include "autograd/elementwise.h"
 #include "autograd/engine.h"
 #include "autograd/gradcheck.h"
+#include "autograd/reduce.h"
 #include "autograd/views.h"
 #include "core/allocator.h"
 #include "tests/autograd/operation.h"
@@ -21,6 +22,7 @@ enum Column {
   float32,
   gradients,
   finite_differences,
+  second,
   size_one,
   no_elements,
   strided,
@@ -30,7 +32,7 @@ enum Column {
   kColumns
 };
 inline constexpr std::array<const char*, kColumns> kColumnNames = {
-    "values", "float32", "gradients", "gradcheck", "size one",
+    "values", "float32", "gradients", "gradcheck", "second", "size one",
     "empty",  "strided", "NaN, inf",  "meta",      "errors"};
 
 struct Checks {
@@ -99,7 +101,8 @@ inline void compare(Checks& checks, Column value_column, Column gradient_column,
 
 /// Runs all that one case of the reference file can show.
 inline void check_case(Checks& checks, const std::string& name, const Function& f,
-                       const GoldenCase& golden, const Tensor& upstream, bool on_meta) {
+                       const GoldenCase& golden, const Tensor& upstream, bool on_meta,
+                       bool has_second) {
   const double in_double = 1e-12, in_single = 4e-6;
   const std::string what = name + "/" + golden.data;
   const auto each = [&](const auto& change) {
@@ -156,6 +159,14 @@ inline void check_case(Checks& checks, const std::string& name, const Function& 
   } catch (const GradientError& error) {
     checks.expect(finite_differences, false, what + ": " + error.what());
   }
+  // (The mean of no elements is NaN, and so is all that follows from it.)
+  if (!has_second || !all(isfinite(golden.out)).item<bool>()) return;
+  try {
+    gradgradcheck(f, leaves(each(dense_copy)));
+    checks.expect(second, true, "");
+  } catch (const GradientError& error) {
+    checks.expect(second, false, what + ": " + error.what());
+  }
 }
 
 /// Runs all checks of one operation and prints its row.
@@ -169,7 +180,8 @@ inline Checks check_operation(const Operation& operation, const GoldenOperations
     for (const GoldenCase& golden_case : found->second) {
       const int64_t held = memory_stats(Device::cpu()).current;
       try {
-        check_case(checks, name, f, golden_case, golden.upstream, operation.on_meta);
+        check_case(checks, name, f, golden_case, golden.upstream, operation.on_meta,
+                   operation.has_second);
       } catch (const std::exception& error) {
         checks.faults.push_back(name + "/" + golden_case.data + " threw: " + error.what());
       }
