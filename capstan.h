@@ -10,6 +10,7 @@
 #include "core/threads.h"
 
 // Floor 2, autograd: the tape and the differentiable operations.
+#include "autograd/attention.h"
 #include "autograd/convolution.h"
 #include "autograd/dropout.h"
 #include "autograd/einsum.h"
@@ -18,7 +19,10 @@
 #include "autograd/gradcheck.h"
 #include "autograd/indexing.h"
 #include "autograd/linalg.h"
+#include "autograd/losses.h"
 #include "autograd/matmul.h"
+#include "autograd/normalization.h"
+#include "autograd/pooling.h"
 #include "autograd/rearrange.h"
 #include "autograd/record.h"
 #include "autograd/reduce.h"

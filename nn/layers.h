@@ -1,9 +1,9 @@
 // Defines the layers without parameters, for use in Sequential; elsewhere the functions do as well.
 #pragma once
 
-#include "autograd/convolution.h"
 #include "autograd/dropout.h"
 #include "autograd/elementwise.h"
+#include "autograd/pooling.h"
 #include "autograd/views.h"
 #include "nn/module.h"
 
