@@ -11,6 +11,7 @@
 
 // Floor 2, autograd: the tape and the differentiable operations.
 #include "autograd/anomaly.h"
+#include "autograd/attention.h"
 #include "autograd/checkpoint.h"
 #include "autograd/convolution.h"
 #include "autograd/custom.h"
@@ -22,7 +23,10 @@
 #include "autograd/indexing.h"
 #include "autograd/jacobian.h"
 #include "autograd/linalg.h"
+#include "autograd/losses.h"
 #include "autograd/matmul.h"
+#include "autograd/normalization.h"
+#include "autograd/pooling.h"
 #include "autograd/rearrange.h"
 #include "autograd/record.h"
 #include "autograd/reduce.h"
@@ -33,12 +37,20 @@
 #include "autograd/views.h"
 
 // Floor 3, nn: modules and layers.
+#include "nn/activations.h"
+#include "nn/attention.h"
+#include "nn/batch_norm.h"
 #include "nn/conv2d.h"
+#include "nn/embedding.h"
+#include "nn/init.h"
 #include "nn/layers.h"
 #include "nn/linear.h"
 #include "nn/module.h"
+#include "nn/normalization.h"
 #include "nn/sequential.h"
 #include "nn/state.h"
+#include "nn/summary.h"
+#include "nn/transformer.h"
 
 // Floor 4, optim: optimizers, schedules, clipping, averages, loss scaling.
 #include "optim/adadelta.h"

@@ -1,6 +1,7 @@
 #include "autograd/softmax.h"
 
 #include "autograd/elementwise.h"
+#include "autograd/indexing.h"
 #include "autograd/record.h"
 #include "autograd/reduce.h"
 #include "autograd/views.h"
@@ -56,16 +57,16 @@ Tensor log_softmax(const Tensor& x, int64_t axis) {
 namespace {
 
 /// The number of targets that are not ignored. Throws ValueError for one that is out of range.
-int64_t count_targets(const Tensor& targets, int64_t classes, int64_t ignore) {
+int64_t count_targets(const char* operation, const Tensor& targets, int64_t classes,
+                      int64_t ignore) {
   if (targets.device().kind == Device::Kind::meta) return targets.numel();
   const int64_t* values = targets.data<int64_t>();
   int64_t count = 0;
   for (int64_t i = 0; i < targets.numel(); ++i) {
     if (values[i] == ignore) continue;
     if (values[i] < 0 || values[i] >= classes) {
-      raise<ValueError>(
-          "[cross_entropy] targets must be in [0, {}) or the ignored {}, got {} at position {}",
-          classes, ignore, values[i], i);
+      raise<ValueError>("[{}] targets must be in [0, {}) or the ignored {}, got {} at position {}",
+                        operation, classes, ignore, values[i], i);
     }
     ++count;
   }
@@ -82,21 +83,60 @@ Tensor cross_entropy_slope(const Tensor& logits, const Tensor& targets, int64_t 
                scalar_beside(logits, 0));
 }
 
+void check_classes(const char* operation, const Tensor& logits, const Tensor& targets) {
+  if (!is_floating(logits.dtype())) wrong_dtype(operation, "float32 or float64", logits.dtype());
+  if (targets.dtype() != Dtype::int64) wrong_dtype(operation, "int64 targets", targets.dtype());
+  if (logits.rank() != 2 || targets.shape() != Shape{logits.shape()[0]}) {
+    raise<ShapeError>("[{}] takes logits [n, classes] and targets [n], got {} and {}", operation,
+                      logits.shape(), targets.shape());
+  }
+  check_same_device(operation, logits.device(), targets.device());
+}
+
+/// The loss over classes of samples' logarithms of probabilities, made of operations.
+Tensor class_loss(const char* operation, const Tensor& log_p, const Tensor& targets,
+                  const ClassLossOptions& options) {
+  const int64_t classes = log_p.shape()[1];
+  const double smoothing = options.label_smoothing;
+  if (!(smoothing >= 0 && smoothing <= 1)) {
+    raise<ValueError>("[{}] label smoothing must be in [0, 1], got {}", operation, smoothing);
+  }
+  Tensor weights = options.weights;
+  if (!weights.defined()) weights = ones({classes}, {log_p.dtype(), log_p.device()});
+  if (weights.shape() != Shape{classes}) {
+    raise<ShapeError>("[{}] weights must be [{}] for logits {}, got {}", operation, classes,
+                      log_p.shape(), weights.shape());
+  }
+  if (weights.dtype() != log_p.dtype()) {
+    raise<DtypeError>("[{}] weights must be {} as the logits, got {}", operation, log_p.dtype(),
+                      weights.dtype());
+  }
+  check_same_device(operation, log_p.device(), weights.device());
+  count_targets(operation, contiguous(targets), classes, options.ignore);
+
+  const Tensor zero = scalar_beside(log_p, 0);
+  const Tensor ignored = equal(targets, scalar_beside(targets, options.ignore));
+  const Tensor places = where(ignored, scalar_beside(targets, 0), targets);
+  const Tensor shares = where(ignored, zero, take_rows(weights, places));  // [n]
+  const Tensor picked = squeeze(gather(log_p, 1, unsqueeze(places, 1)), 1);
+  Tensor losses = where(ignored, zero, -picked * shares);
+  if (smoothing > 0) {
+    const Tensor even = where(ignored, zero, -sum(log_p * weights, {1}));
+    losses = losses * (1 - smoothing) + even * (smoothing / static_cast<double>(classes));
+  }
+  if (options.reduction == LossReduction::none) return losses;
+  if (options.reduction == LossReduction::sum) return sum(losses);
+  const Tensor total = sum(shares);  // 0 only where no sample counts
+  return sum(losses) / where(equal(total, zero), scalar_beside(total, 1), total);
+}
+
 }  // namespace
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, LossReduction reduction,
                      int64_t ignore) {
-  if (!is_floating(logits.dtype()))
-    wrong_dtype("cross_entropy", "float32 or float64", logits.dtype());
-  if (targets.dtype() != Dtype::int64)
-    wrong_dtype("cross_entropy", "int64 targets", targets.dtype());
-  if (logits.rank() != 2 || targets.shape() != Shape{logits.shape()[0]}) {
-    raise<ShapeError>("[cross_entropy] takes logits [n, classes] and targets [n], got {} and {}",
-                      logits.shape(), targets.shape());
-  }
-  check_same_device("cross_entropy", logits.device(), targets.device());
+  check_classes("cross_entropy", logits, targets);
   const Tensor labels = contiguous(targets);
-  const int64_t counted = count_targets(labels, logits.shape()[1], ignore);
+  const int64_t counted = count_targets("cross_entropy", labels, logits.shape()[1], ignore);
 
   const TensorOptions like{logits.dtype(), logits.device()};
   const int64_t rows = logits.shape()[0];
@@ -119,6 +159,23 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, LossReduction 
   const Tensor total = sum(losses);
   if (reduction == LossReduction::sum) return total;
   return total / static_cast<double>(std::max<int64_t>(counted, 1));
+}
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const ClassLossOptions& options) {
+  if (options.label_smoothing == 0 && !options.weights.defined()) {
+    return cross_entropy(logits, targets, options.reduction, options.ignore);
+  }
+  check_classes("cross_entropy", logits, targets);
+  return class_loss("cross_entropy", log_softmax(logits), targets, options);
+}
+
+Tensor nll_loss(const Tensor& log_p, const Tensor& targets, const ClassLossOptions& options) {
+  check_classes("nll_loss", log_p, targets);
+  if (options.label_smoothing != 0) {
+    raise<ValueError>("[nll_loss] has no label smoothing, got {}: use cross_entropy()",
+                      options.label_smoothing);
+  }
+  return class_loss("nll_loss", log_p, targets, options);
 }
 
 }  // namespace capstan

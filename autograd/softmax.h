@@ -1,4 +1,4 @@
-// Defines the differentiable softmax family.
+// Defines the differentiable softmax family and the losses over classes.
 #pragma once
 
 #include "core/tensor.h"
@@ -22,5 +22,20 @@ enum class LossReduction {
 /// DeviceError, and ValueError naming the first target out of range.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
                      LossReduction reduction = LossReduction::mean, int64_t ignore = -100);
+
+/// What a loss over classes may take into account.
+struct ClassLossOptions {
+  LossReduction reduction = LossReduction::mean;  // of weighted losses: over the sum of weights
+  int64_t ignore = -100;
+  double label_smoothing = 0;  // a target gets 1 - smoothing, and every class smoothing / classes
+  Tensor weights = {};         // [classes], of the logits' dtype; undefined: 1
+};
+
+/// cross_entropy() with these options (label smoothing: Szegedy et al., "Rethinking the Inception
+/// architecture", CVPR 2016, section 7). Throws ValueError for a smoothing outside [0, 1].
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const ClassLossOptions& options);
+/// -log_p[target] a sample, for log_p [n, classes], the result of log_softmax(). There is no label
+/// smoothing: ValueError.
+Tensor nll_loss(const Tensor& log_p, const Tensor& targets, const ClassLossOptions& options = {});
 
 }  // namespace capstan

@@ -84,10 +84,13 @@ struct Window2d {
   int64_t kernel[2] = {1, 1};
   int64_t stride[2] = {1, 1};
   int64_t padding[2] = {0, 0};
+  int64_t dilation[2] = {1, 1};  // distance between the kernel's taps; convolution only
 
+  /// From the window's first to its last element.
+  int64_t extent(int axis) const { return dilation[axis] * (kernel[axis] - 1) + 1; }
   /// Output size along axis 0 (height) or 1 (width); may be below 1 for a window that does not fit.
   int64_t output_size(int axis, int64_t input) const {
-    return (input + 2 * padding[axis] - kernel[axis]) / stride[axis] + 1;
+    return (input + 2 * padding[axis] - extent(axis)) / stride[axis] + 1;
   }
 };
 
@@ -153,7 +156,29 @@ class Backend {
                                   int64_t ignore, const Tensor& log_sums,
                                   const Tensor& logits_grad) = 0;
 
-  // Convolution of x [n, c, h, w] with weight [o, c, kh, kw] and bias [o] (may be null), all dense.
+  // Normalisation of dense x [outer, groups, inner]: every group, over outer and inner, gets the
+  // mean 0 and the variance 1, out = (x - mean) / sqrt(variance + epsilon). Unless `center`, the
+  // mean square takes the place of the variance and 0 that of the mean. stats [groups, 2] keeps
+  // mean and variance for the gradient.
+  virtual void normalize(const Tensor& x, bool center, double epsilon, const Tensor& out,
+                         const Tensor& stats) = 0;
+  virtual void normalize_grad(const Tensor& grad, const Tensor& x, const Tensor& stats, bool center,
+                              double epsilon, const Tensor& x_grad) = 0;
+
+  /// out = softmax(scale q k^T + mask) v without the matrix of scores in memory, for dense q
+  /// [batch, heads, m, d], k [batch, groups, n, d], v [batch, groups, n, e]; heads / groups
+  /// neighbouring heads share keys and values. mask (q's dtype; may be null) is a broadcast input
+  /// of [batch, heads, m, n]. `causal`: query i sees the keys 0 to i + n - m. A query that sees
+  /// none gets 0. log_sums [batch, heads, m, 2] is as in cross_entropy().
+  virtual void attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor* mask,
+                         bool causal, double scale, const Tensor& out, const Tensor& log_sums) = 0;
+  virtual void attention_grad(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
+                              const Tensor* mask, bool causal, double scale, const Tensor& out,
+                              const Tensor& log_sums, const Tensor& q_grad, const Tensor& k_grad,
+                              const Tensor& v_grad) = 0;
+
+  // Convolution of x [n, c, h, w] with weight [o, c / groups, kh, kw] and bias [o] (may be null),
+  // all dense: each of `groups` equal parts of the outputs sees its part of the channels.
   virtual void conv2d(const Tensor& x, const Tensor& weight, const Tensor* bias,
                       const Window2d& window, const Tensor& out) = 0;
   virtual void conv2d_input_grad(const Tensor& grad, const Tensor& weight, const Window2d& window,

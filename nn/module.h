@@ -11,12 +11,13 @@
 //
 // (At namespace or class scope: C++ allows no member templates in a function's local struct.)
 //
-// A member may be a Parameter, a Buffer, a module, or a std::optional or std::vector of these. The
-// order of the list is the order of the parameters everywhere: in checkpoints, buckets and shards.
-// Copying a module copies its handles: both use the same parameters. clone() copies the numbers
-// too.
+// A member may be a Parameter, a Buffer, a module, or a std::optional, ModuleList (std::vector) or
+// ModuleDict (std::map by name) of these. The order of the list is the order of the parameters
+// everywhere: in checkpoints, buckets and shards. Copying a module copies its handles: both use the
+// same parameters. clone() copies the numbers too.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -34,6 +35,7 @@ struct Parameter : Tensor {
 /// How ranks treat a buffer in data-parallel training.
 enum class BufferPolicy {
   replicated,  // equal on all ranks by construction, like a mask
+  averaged,    // each rank's own estimate of the same, like running statistics
   local,       // each rank's own, never saved
 };
 
@@ -44,6 +46,13 @@ struct Buffer : Tensor {
 };
 
 class Module;
+
+/// Members of one type under numbers ("blocks.2.weight") or names ("heads.left.weight"): a plain
+/// vector or map that a module's list may name. Modules of several types: Sequential.
+template <class Layer>
+using ModuleList = std::vector<Layer>;
+template <class Layer>
+using ModuleDict = std::map<std::string, Layer>;
 
 /// Receives the members of a module, in the order of its list.
 class MemberVisitor {
@@ -130,6 +139,10 @@ struct is_list : std::false_type {};
 template <class T>
 struct is_list<std::vector<T>> : std::true_type {};
 template <class T>
+struct is_dict : std::false_type {};
+template <class T>
+struct is_dict<std::map<std::string, T>> : std::true_type {};
+template <class T>
 struct is_optional : std::false_type {};
 template <class T>
 struct is_optional<std::optional<T>> : std::true_type {};
@@ -146,10 +159,12 @@ void visit_member(MemberVisitor& visitor, const std::string& name, Member& membe
     for (size_t i = 0; i < member.size(); ++i) {
       visit_member(visitor, name + "." + std::to_string(i), member[i]);
     }
+  } else if constexpr (is_dict<Member>::value) {
+    for (auto& [key, value] : member) visit_member(visitor, name + "." + key, value);
   } else {
-    static_assert(
-        std::is_base_of_v<Module, Member>,
-        "CAPSTAN_MODULE lists parameters, buffers, modules, and optionals or vectors of them");
+    static_assert(std::is_base_of_v<Module, Member>,
+                  "CAPSTAN_MODULE lists parameters, buffers, modules, and optionals, vectors or "
+                  "maps of them");
     visitor.module(name, member);
   }
 }

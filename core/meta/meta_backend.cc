@@ -47,6 +47,15 @@ class MetaBackend final : public Backend {
   void cross_entropy_grad(const Tensor&, const Tensor&, const Tensor&, int64_t, const Tensor&,
                           const Tensor&) override {}
 
+  void normalize(const Tensor&, bool, double, const Tensor&, const Tensor&) override {}
+  void normalize_grad(const Tensor&, const Tensor&, const Tensor&, bool, double,
+                      const Tensor&) override {}
+  void attention(const Tensor&, const Tensor&, const Tensor&, const Tensor*, bool, double,
+                 const Tensor&, const Tensor&) override {}
+  void attention_grad(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor*,
+                      bool, double, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                      const Tensor&) override {}
+
   void conv2d(const Tensor&, const Tensor&, const Tensor*, const Window2d&,
               const Tensor&) override {}
   void conv2d_input_grad(const Tensor&, const Tensor&, const Window2d&, const Tensor&) override {}

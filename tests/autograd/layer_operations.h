@@ -3,6 +3,8 @@
 
 #include "autograd/convolution.h"
 #include "autograd/dropout.h"
+#include "autograd/elementwise.h"
+#include "autograd/pooling.h"
 #include "autograd/softmax.h"
 #include "tests/autograd/operation.h"
 
@@ -29,6 +31,21 @@ inline std::vector<Operation> loss_operations() {
   const auto target = [](int64_t value) {
     return cross_entropy(of({2, 3}), from_vector<int64_t>({0, value}, {2}));
   };
+  const auto weighted = [](double smoothing, LossReduction reduction = LossReduction::mean) {
+    return [=](const Tensors& x) {
+      const Tensor weights = cast(x[2], x[0].dtype());
+      return cross_entropy(
+          x[0], x[1], {.reduction = reduction, .label_smoothing = smoothing, .weights = weights});
+    };
+  };
+  const auto nll = [](LossReduction reduction) {
+    return [=](const Tensors& x) {
+      return nll_loss(x[0], x[1], {.reduction = reduction, .weights = cast(x[2], x[0].dtype())});
+    };
+  };
+  const auto with_options = [](const ClassLossOptions& options) {
+    return cross_entropy(of({2, 3}), whole({2}), options);
+  };
   return {
       softmax_row("softmax", softmax),
       softmax_row("log_softmax", log_softmax),
@@ -36,7 +53,10 @@ inline std::vector<Operation> loss_operations() {
        {{"mean", loss(LossReduction::mean)},
         {"sum", loss(LossReduction::sum)},
         {"none", loss(LossReduction::none)},
-        {"ignore_1", loss(LossReduction::mean, 1)}},
+        {"ignore_1", loss(LossReduction::mean, 1)},
+        {"smooth", weighted(0.25)},
+        {"smooth_none", weighted(0.25, LossReduction::none)},
+        {"weighted", weighted(0)}},
        {fails<DtypeError>("float32 or float64, got int64",
                           [] {
                             return cross_entropy(whole({2, 3}), whole({2}));
@@ -60,13 +80,41 @@ inline std::vector<Operation> loss_operations() {
         fails<DeviceError>("cpu:0 and meta",
                            [] {
                              return cross_entropy(of({2, 3}), elsewhere({2}, Dtype::int64));
-                           })}},
+                           }),
+        fails<ValueError>("smoothing must be in [0, 1], got 1.5",
+                          [=] { return with_options({.label_smoothing = 1.5}); }),
+        fails<ValueError>("got nan", [=] { return with_options({.label_smoothing = NAN}); }),
+        fails<ShapeError>("weights must be [3] for logits [2, 3], got [2]",
+                          [=] { return with_options({.weights = of({2})}); }),
+        fails<DtypeError>("weights must be float32 as the logits, got float64",
+                          [=] { return with_options({.weights = of({3}, Dtype::float64)}); }),
+        fails<DeviceError>("cpu:0 and meta",
+                           [=] { return with_options({.weights = elsewhere({3})}); })}},
+      {"nll_loss",
+       {{"mean", nll(LossReduction::mean)},
+        {"sum", nll(LossReduction::sum)},
+        {"none", nll(LossReduction::none)}},
+       {fails<ValueError>("use cross_entropy()",
+                          [] {
+                            return nll_loss(of({1, 3}), whole({1}), {.label_smoothing = 0.1});
+                          }),
+        fails<ValueError>("in [0, 3) or the ignored -100, got 3 at position 0",
+                          [] {
+                            return nll_loss(of({1, 3}), from_vector<int64_t>({3}, {1}));
+                          }),
+        fails<ShapeError>("got [2, 3] and [3]",
+                          [] {
+                            return nll_loss(of({2, 3}), whole({3}));
+                          })}},
   };
 }
 
 inline std::vector<Operation> image_operations() {
   const auto conv = [](const Window2d& window, bool bias) {
     return [=](const Tensors& x) { return conv2d(x[0], x[1], bias ? &x[2] : nullptr, window); };
+  };
+  const auto grouped = [](const Window2d& window, int64_t groups) {
+    return [=](const Tensors& x) { return conv2d(x[0], x[1], &x[2], window, groups); };
   };
   const auto pool = [](const Window2d& window) {
     return [=](const Tensors& x) { return max_pool2d(x[0], window); };
@@ -102,7 +150,10 @@ inline std::vector<Operation> image_operations() {
       {{"plain", conv({.kernel = {3, 2}}, true)},
        {"strided", conv({.kernel = {3, 2}, .stride = {2, 3}, .padding = {1, 1}}, true)},
        {"no_bias", conv({.kernel = {3, 3}, .padding = {1, 1}}, false)},
-       {"point", conv({}, true)}},
+       {"point", conv({}, true)},
+       {"dilated", conv({.kernel = {3, 2}, .padding = {1, 2}, .dilation = {2, 3}}, true)},
+       {"grouped", grouped({.kernel = {3, 3}}, 2)},
+       {"depthwise", grouped({.kernel = {3, 3}, .padding = {1, 1}}, 3)}},
       image_failures([](const Tensor& x, const Window2d& w) {
         return conv2d(x, of({1, 1, std::max<int64_t>(w.kernel[0], 0), w.kernel[1]}), nullptr, w);
       })};
@@ -112,7 +163,27 @@ inline std::vector<Operation> image_operations() {
   const Shape good{5, 2, 3, 3};
   conv2d_row.failures.insert(
       conv2d_row.failures.end(),
-      {fails<ShapeError>("weight must be [out, 2, 3, 3]",
+      {fails<ValueError>("dilation must be in [1, 1073741824], got 0",
+                         [=] {
+                           return conv2d(of({1, 2, 4, 4}), of(good), nullptr,
+                                         {.kernel = {3, 3}, .dilation = {1, 0}});
+                         }),
+       fails<ShapeError>("a window of 5 does not fit",
+                         [=] {
+                           return conv2d(of({1, 2, 4, 4}), of(good), nullptr,
+                                         {.kernel = {3, 3}, .dilation = {2, 1}});
+                         }),
+       fails<ValueError>(
+           "2 channels and 5 outputs cannot be cut into 2 equal groups",
+           [=] {
+             return conv2d(of({1, 2, 4, 4}), of({5, 1, 3, 3}), nullptr, {.kernel = {3, 3}}, 2);
+           }),
+       fails<ValueError>(
+           "into 0 equal groups",
+           [=] {
+             return conv2d(of({1, 2, 4, 4}), of(good), nullptr, {.kernel = {3, 3}}, 0);
+           }),
+       fails<ShapeError>("weight must be [out, 2, 3, 3]",
                          [=] {
                            return misfit(of({5, 1, 3, 3}), of({5}));
                          }),

@@ -19,11 +19,15 @@
 #include <regex>
 #include <set>
 
+#include "tests/autograd/attention_operations.h"
+#include "tests/autograd/convolution_operations.h"
 #include "tests/autograd/elementwise_operations.h"
 #include "tests/autograd/indexing_operations.h"
 #include "tests/autograd/layer_operations.h"
 #include "tests/autograd/layout_operations.h"
+#include "tests/autograd/normalization_operations.h"
 #include "tests/autograd/operation_checks.h"
+#include "tests/autograd/pair_loss_operations.h"
 #include "tests/autograd/product_operations.h"
 #include "tests/autograd/reduce_operations.h"
 
@@ -49,6 +53,11 @@ std::vector<Family> families() {
           {"einsum", einsum_operations()},
           {"linalg", linalg_operations()},
           {"losses", loss_operations()},
+          {"pair_losses", pair_loss_operations()},
+          {"normalization", normalization_operations()},
+          {"attention", attention_operations()},
+          {"convolutions", convolution_operations()},
+          {"pooling", pooling_operations()},
           {"images", image_operations()},
           {"dropout", dropout_operations()}};
 }
@@ -56,9 +65,9 @@ std::vector<Family> families() {
 /// The names of the functions that the headers of operations declare: lines "Tensor name(", or
 /// another type made of tensors instead.
 std::set<std::string> declared_operations() {
-  const std::set<std::string> tape = {"node.h",      "hooks.h",    "record.h",  "saved.h",
-                                      "engine.h",    "custom.h",   "anomaly.h", "checkpoint.h",
-                                      "gradcheck.h", "jacobian.h", "operands.h"};
+  const std::set<std::string> tape = {"node.h",      "hooks.h",    "record.h",   "saved.h",
+                                      "engine.h",    "custom.h",   "anomaly.h",  "checkpoint.h",
+                                      "gradcheck.h", "jacobian.h", "operands.h", "windows.h"};
   const std::regex declaration("^(?:std::vector<Tensor>|[A-Z]\\w+) (\\w+)\\(.*");
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("autograd")) {

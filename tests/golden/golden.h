@@ -1,5 +1,5 @@
 // Defines how tests read the reference files of this folder and compare with them. What the files
-// hold, and how they were made, is in make_golden.py and make_optim_golden.py.
+// hold, and how they were made, is in the make_*golden.py beside it.
 #pragma once
 
 #include <algorithm>

@@ -63,6 +63,34 @@ def losses():
         if name != "ignore_1":
             loss("empty", random(0, 3), [])
             loss("all_ignored", random(2, 3), [-100, -100])
+
+    def weighted(function, smoothing=None, reduction="mean"):
+        options = {} if smoothing is None else {"label_smoothing": smoothing}
+
+        def loss(logits, targets, weights):
+            counted = targets != -100
+            if reduction == "mean" and not (counted.any() and (weights[targets[counted]] > 0).any()):
+                return function(logits, targets, weight=weights, reduction="sum", **options)  # Capstan gives 0, not NaN
+            return function(logits, targets, weight=weights, reduction=reduction, **options)
+        return loss
+
+    def over_classes(name, function):
+        def loss(data, logits, targets, weights):
+            # Weights are constants in PyTorch: whole numbers here, so that no gradient is recorded for them.
+            record.case(name, data, lambda x, t, w: function(x, t, w.to(x.dtype)), logits,
+                        torch.tensor(targets, dtype=torch.int64), torch.tensor(weights, dtype=torch.int64))
+        loss("plain", random(4, 3), [2, 0, -100, 1], [1, 2, 3])
+        loss("one", random(1, 1), [0], [2])
+        loss("special", special, [0, 0, 2, 0, 2], [1, 2, 3])
+        loss("empty", random(0, 3), [], [1, 2, 3])
+        loss("all_ignored", random(2, 3), [-100, -100], [1, 2, 3])
+        loss("weightless", random(2, 3), [1, 1], [1, 0, 3])
+    over_classes("cross_entropy.smooth", weighted(F.cross_entropy, 0.25))
+    over_classes("cross_entropy.weighted", weighted(F.cross_entropy, 0.0))
+    over_classes("cross_entropy.smooth_none", weighted(F.cross_entropy, 0.25, "none"))
+    over_classes("nll_loss.mean", weighted(F.nll_loss))
+    over_classes("nll_loss.sum", weighted(F.nll_loss, None, "sum"))
+    over_classes("nll_loss.none", weighted(F.nll_loss, None, "none"))
     record.save()
 
 
@@ -95,6 +123,13 @@ def images():
         special = random(1, 1, 4, 6)
         special[0, 0, 1, 1], special[0, 0, 0, 4], special[0, 0, 2:, 0:2] = NAN, INF, -INF
         pool(name, "special", special, **options)
+
+    def grouped(name, x, weight, **options):
+        record.case(f"conv2d.{name}", "plain", lambda x, w, b: F.conv2d(x, w, b, **options), x, weight,
+                    random(len(weight)))
+    grouped("dilated", random(2, 2, 6, 5), random(3, 2, 3, 2), dilation=(2, 3), padding=(1, 2))
+    grouped("grouped", random(3, 4, 4, 4), random(6, 2, 3, 3), groups=2)
+    grouped("depthwise", random(2, 3, 4, 4), random(3, 1, 3, 3), groups=3, padding=1)
     record.save()
 
 

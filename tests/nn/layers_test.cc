@@ -15,23 +15,13 @@
 #include "nn/linear.h"
 #include "nn/sequential.h"
 #include "nn/state.h"
-#include "tests/golden/golden.h"
+#include "tests/nn/reference.h"
 
 namespace capstan::nn {
 namespace {
 
 using doctest::Contains;
 using testing::distance;
-
-/// The part of `tensors` under `prefix`, without it.
-std::map<std::string, Tensor> under(const std::map<std::string, Tensor>& tensors,
-                                    const std::string& prefix) {
-  std::map<std::string, Tensor> part;
-  for (const auto& [name, tensor] : tensors) {
-    if (name.starts_with(prefix)) part[name.substr(prefix.size())] = tensor;
-  }
-  return part;
-}
 
 /// Forward, loss and all gradients from the same weights as in make_golden.py.
 void compare_with_pytorch(Sequential net, const std::string& name, Dtype dtype, double tolerance) {
@@ -130,6 +120,21 @@ TEST_CASE("a pool's windows lie side by side unless a stride is given") {
   CHECK(MaxPool2d(3)(ones({1, 1, 9, 7})).shape() == Shape{1, 1, 3, 2});
   CHECK(MaxPool2d(3, 1)(ones({1, 1, 9, 7})).shape() == Shape{1, 1, 7, 5});
   CHECK(MaxPool2d(3, 2, 1)(ones({1, 1, 9, 7})).shape() == Shape{1, 1, 5, 4});
+  CHECK(AvgPool2d(3)(ones({1, 1, 9, 7})).shape() == Shape{1, 1, 3, 2});
+  CHECK(AvgPool2d(3, 2, 1)(ones({1, 1, 9, 7})).shape() == Shape{1, 1, 5, 4});
+  CHECK(AdaptiveAvgPool2d(2, 3)(ones({1, 1, 9, 7})).shape() == Shape{1, 1, 2, 3});
+}
+
+TEST_CASE("a convolution's groups and dilation reach its weight and its windows") {
+  manual_seed(1);
+  Conv2d conv(4, 6, 3, {.padding = 2, .dilation = 2, .groups = 2});
+  CHECK(conv.weight.shape() == Shape{6, 2, 3, 3});
+  CHECK(max(conv.weight).item<float>() > 0.9 / std::sqrt(18.0));
+  CHECK(conv(ones({1, 4, 7, 7})).shape() == Shape{1, 6, 7, 7});
+  CHECK_THROWS_WITH_AS(Conv2d(4, 6, 3, {.groups = 4}),
+                       "[conv2d] 4 channels and 6 outputs cannot be cut into 4 equal groups",
+                       ValueError);
+  CHECK_THROWS_AS(Conv2d(4, 6, 3, {.groups = 0}), ValueError);
 }
 
 TEST_CASE("dropout drops p of the elements, keeps the mean, and backward drops the same") {
@@ -165,6 +170,44 @@ TEST_CASE("dropout refuses probabilities outside [0, 1) when it is made") {
   CHECK_THROWS_WITH_AS(Dropout(1.0), Contains("[dropout] p must be in [0, 1), got 1"), ValueError);
   CHECK_THROWS_AS(Dropout(-0.1), ValueError);
   CHECK_THROWS_AS(Dropout(std::nan("")), ValueError);
+}
+
+TEST_CASE("dropout2d drops whole channels, in training only") {
+  manual_seed(6);
+  Dropout2d drop(0.25);
+  const Tensor y = drop(ones({40, 10, 2, 3}));
+  const auto values = y.to_vector<float>();
+  int dropped = 0;
+  for (size_t channel = 0; channel < 400; ++channel) {
+    dropped += values[6 * channel] == 0;
+    for (int i = 0; i < 6; ++i) CHECK(values[6 * channel + i] == values[6 * channel]);
+  }
+  CHECK(std::abs(dropped - 100) < 4 * std::sqrt(400 * 0.25 * 0.75));
+  drop.eval();
+  const Tensor x = ones({2, 2});
+  CHECK(drop(x).same(x));
+  CHECK_THROWS_WITH_AS(drop(ones({2})), "[dropout2d] takes [n, channels, ...], got [2]",
+                       ShapeError);
+  CHECK_THROWS_AS(Dropout2d(1), ValueError);
+}
+
+TEST_CASE("activations are there as layers") {
+  const Tensor x = from_vector<float>({-3, -0.5, 0.5, 7}, {4});
+  const auto same = [&](auto layer, const Tensor& expected) {
+    CAPTURE(layer.type_name());
+    CHECK(layer(x).template to_vector<float>() == expected.to_vector<float>());
+  };
+  same(ReLU6{}, relu6(x));
+  same(LeakyReLU(0.2), leaky_relu(x, 0.2));
+  same(ELU(0.5), elu(x, 0.5));
+  same(GELU{}, gelu(x));
+  same(GELUTanh{}, gelu_tanh(x));
+  same(SiLU{}, silu(x));
+  same(Hardtanh(-2, 3), hardtanh(x, -2, 3));
+  same(Softplus(2), softplus(x, 2));
+  same(LogSigmoid{}, log_sigmoid(x));
+  same(Softmax(0), softmax(x, 0));
+  same(LogSoftmax{}, log_softmax(x));
 }
 
 TEST_CASE("a loss of NaN logits is NaN, and ignored samples count nothing") {

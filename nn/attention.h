@@ -1,0 +1,33 @@
+// Defines MultiheadAttention (Vaswani et al., "Attention is all you need", NeurIPS 2017, section
+// 3.2.2).
+#pragma once
+
+#include "autograd/attention.h"
+#include "nn/linear.h"
+
+namespace capstan::nn {
+
+struct MultiheadOptions {
+  int64_t groups = 0;   // heads of keys and values, each for heads / groups queries; 0: all heads
+  bool bias = true;     // in the four projections
+  bool rotary = false;  // turns queries and keys by their positions
+  double base = 10000;  // of the rotation
+};
+
+/// Attention of `heads` heads on vectors of size `width`, which the heads share out evenly. Throws
+/// ValueError for numbers that do not divide so. The weights of attention have no dropout.
+struct MultiheadAttention : Module {
+  MultiheadAttention(int64_t width, int64_t heads, MultiheadOptions options = {});
+
+  int64_t heads, groups;
+  MultiheadOptions options;
+  Linear query, key, value, out;
+  CAPSTAN_MODULE(MultiheadAttention, query, key, value, out)
+
+  /// Self-attention of x [batch, n, width]: the same shape.
+  Tensor forward(const Tensor& x, const AttentionOptions& attention = {});
+  /// x [batch, m, width] asks, memory [batch, n, width] answers: [batch, m, width].
+  Tensor forward(const Tensor& x, const Tensor& memory, const AttentionOptions& attention = {});
+};
+
+}  // namespace capstan::nn

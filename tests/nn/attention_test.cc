@@ -1,0 +1,139 @@
+// Tests of attention layers, and of the kernel where the harness of operations does not look: many
+// tiles, any number of threads, queries that see nothing, gradients of gradients.
+#include "nn/attention.h"
+
+#include <limits>
+
+#include "autograd/gradcheck.h"
+#include "autograd/matmul.h"
+#include "autograd/rearrange.h"
+#include "autograd/reduce.h"
+#include "autograd/softmax.h"
+#include "autograd/views.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "core/threads.h"
+#include "nn/transformer.h"
+#include "tests/nn/reference.h"
+
+namespace capstan::nn {
+namespace {
+
+/// The same as scaled_dot_product_attention(), with the whole matrix of scores.
+Tensor slow_attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& mask) {
+  const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
+  return matmul(softmax(matmul(q, transpose(k, 2, 3)) * scale + mask), v);
+}
+
+TEST_CASE("attention layers give PyTorch's results and gradients") {
+  compare_with_pytorch(MultiheadAttention(6, 2), "attention",
+                       [](auto& net, const auto& x) { return net(x[0], x[1]); });
+  compare_with_pytorch(
+      MultiheadAttention(6, 3, {.bias = false}), "causal_attention",
+      [](auto& net, const auto& x) { return net(x[0], AttentionOptions{.causal = true}); });
+}
+
+TEST_CASE("transformer layers give PyTorch's results and gradients") {
+  const TransformerOptions options{.hidden = 5, .dropout = 0};
+  compare_with_pytorch(TransformerEncoderLayer(4, 2, options), "encoder");
+  compare_with_pytorch(
+      TransformerEncoderLayer(4, 2, {.hidden = 5, .dropout = 0, .norm_first = true, .gelu = true}),
+      "encoder_norm_first");
+  compare_with_pytorch(TransformerDecoderLayer(4, 2, options), "decoder",
+                       [](auto& net, const auto& x) { return net(x[0], x[1]); });
+}
+
+TEST_CASE("many tiles give what the whole matrix of scores gives") {
+  const TensorOptions exact{.dtype = Dtype::float64};
+  const auto leaf = [&](const Shape& shape) { return require_grad(rand(shape, -1, 1, exact)); };
+  const Tensor q = leaf({2, 3, 130, 8}), k = leaf({2, 3, 300, 8}), v = leaf({2, 3, 300, 5});
+  const Tensor mask = rand({130, 300}, -3, 3, exact), seed = rand({2, 3, 130, 5}, -1, 1, exact);
+  const auto results = [&](const auto& f) {
+    for (const Tensor* t : {&q, &k, &v}) zero_grad(*t);
+    const Tensor out = f();
+    backward(out, {.seed = seed});
+    return std::vector<Tensor>{out, dense_copy(q.grad()), dense_copy(k.grad()),
+                               dense_copy(v.grad())};
+  };
+  const auto fast = results([&] { return scaled_dot_product_attention(q, k, v, {.mask = mask}); });
+  const auto slow = results([&] { return slow_attention(q, k, v, mask); });
+  for (size_t i = 0; i < fast.size(); ++i) CHECK(testing::distance(fast[i], slow[i]) < 1e-12);
+}
+
+TEST_CASE("attention gives the same bits on any number of threads") {
+  const auto results = [](int threads) {
+    set_thread_count(threads);
+    Generator generator(3);
+    const auto leaf = [&](const Shape& shape) {
+      return require_grad(rand(shape, -1, 1, {}, generator));
+    };
+    const Tensor q = leaf({2, 4, 150, 16}), k = leaf({2, 2, 150, 16}), v = leaf({2, 2, 150, 16});
+    const Tensor out = scaled_dot_product_attention(q, k, v, {.causal = true});
+    backward(sum(square(out)));
+    set_thread_count(2);
+    return std::vector{out.to_vector<float>(), q.grad().to_vector<float>(),
+                       k.grad().to_vector<float>(), v.grad().to_vector<float>()};
+  };
+  const auto alone = results(1);
+  CHECK(results(2) == alone);
+  CHECK(results(5) == alone);
+}
+
+TEST_CASE("a query that sees no key gets 0, and gives no gradient") {
+  const Tensor q = require_grad(rand({1, 1, 2, 3})), k = require_grad(rand({1, 1, 2, 3}));
+  const Tensor v = require_grad(rand({1, 1, 2, 3}));
+  const Tensor mask = from_vector<float>({0, 0, -INFINITY, -INFINITY}, {2, 2});
+  const Tensor out = scaled_dot_product_attention(q, k, v, {.mask = mask});
+  backward(sum(out));
+  for (int i = 3; i < 6; ++i) {
+    CHECK(out.to_vector<float>()[i] == 0);
+    CHECK(q.grad().to_vector<float>()[i] == 0);
+  }
+  CHECK(all(isfinite(k.grad())).item<bool>());
+  // Causal, with more queries than keys: the first sees nothing.
+  const Tensor late =
+      scaled_dot_product_attention(q, slice(k, 2, 0, 1), slice(v, 2, 0, 1), {.causal = true});
+  CHECK(late.to_vector<float>()[0] == 0);
+  CHECK(late.to_vector<float>()[3] != 0);
+}
+
+TEST_CASE("large scores overflow nothing") {
+  const Tensor q = full({1, 1, 1, 1}, 1000), k = from_vector<float>({1, -1, 0.999f}, {1, 1, 3, 1});
+  const Tensor v = from_vector<float>({1, 2, 3}, {1, 1, 3, 1});
+  const float weight = 1 / (1 + std::exp(1000 * 0.999f - 1000));
+  CHECK(scaled_dot_product_attention(q, k, v).item<float>() ==
+        doctest::Approx(weight + 3 * (1 - weight)).epsilon(1e-4));
+}
+
+TEST_CASE("attention of rotary positions depends on distances only") {
+  MultiheadAttention attention(8, 2, {.groups = 1, .rotary = true});
+  CHECK(attention.key.weight.shape() == Shape{4, 8});
+  const Tensor q = rand({1, 1, 1, 4}), k = rand({1, 1, 1, 4});
+  const auto score = [&](int64_t at, int64_t other) {
+    return sum(rotary_embedding(q, {.offset = at}) * rotary_embedding(k, {.offset = other}))
+        .item<float>();
+  };
+  CHECK(score(3, 1) == doctest::Approx(score(10, 8)).epsilon(1e-5));
+  CHECK(std::abs(score(3, 1) - score(5, 1)) > 1e-4);
+  // The last query alone, over the keys of the whole sequence, gets what it got among all.
+  const Tensor x = rand({1, 5, 8});
+  const Tensor whole = attention(x, AttentionOptions{.causal = true});
+  const Tensor last = attention(slice(x, 1, 4, 5), x, AttentionOptions{.causal = true});
+  CHECK(testing::distance(slice(whole, 1, 4, 5), last) < 1e-6);
+}
+
+TEST_CASE("attention layers say what does not fit") {
+  CHECK_THROWS_WITH_AS(MultiheadAttention(6, 4),
+                       "[multihead_attention] heads must divide the width and groups the heads, "
+                       "got 6, 4 and 4",
+                       ValueError);
+  CHECK_THROWS_AS(MultiheadAttention(6, 2, {.groups = 3}), ValueError);
+  CHECK_THROWS_AS(MultiheadAttention(6, 0), ValueError);
+  MultiheadAttention attention(6, 2);
+  CHECK_THROWS_WITH_AS(attention(ones({3, 6})), doctest::Contains("takes [batch, n, width]"),
+                       ShapeError);
+  CHECK_THROWS_AS(attention(ones({1, 3, 5})), ShapeError);
+}
+
+}  // namespace
+}  // namespace capstan::nn
