@@ -85,7 +85,7 @@ def names_the_fault(kind, text):
     if kind in ('kill', 'exit'):  # mpirun sees a process end before its peers can say anything
         return bool(re.search(r'rank \d+', ours.group(1) if ours else text)) or 'exited on signal 9' in text or \
             'non-zero status' in text
-    return bool(ours and re.search(X, ours.group(1)))
+    return bool(ours and re.search(r'rank \d+|\[(world|split|MPI_Finalize)\] ', ours.group(1)))
 
 
 def main():
