@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "autograd/matmul.h"
+#include "autograd/node.h"
 #include "autograd/reduce.h"
 #include "autograd/statistics.h"
 #include "autograd/views.h"

@@ -39,7 +39,7 @@ template <class F>
 void for_each_product(const Case& c, const F& f) {
   const auto [n, channels, height, width] = std::array{c.x[0], c.x[1], c.x[2], c.x[3]};
   const Shape out = c.out();
-  const auto& [kernel, stride, padding] = c.window;
+  const auto& [kernel, stride, padding, dilation] = c.window;
   for (int64_t image = 0; image < n; ++image)
     for (int64_t o = 0; o < out[1]; ++o)
       for (int64_t y = 0; y < out[2]; ++y)
@@ -47,8 +47,8 @@ void for_each_product(const Case& c, const F& f) {
           for (int64_t ch = 0; ch < channels; ++ch)
             for (int64_t i = 0; i < kernel[0]; ++i)
               for (int64_t j = 0; j < kernel[1]; ++j) {
-                const int64_t iy = y * stride[0] + i - padding[0];
-                const int64_t ix = x * stride[1] + j - padding[1];
+                const int64_t iy = y * stride[0] + i * dilation[0] - padding[0];
+                const int64_t ix = x * stride[1] + j * dilation[1] - padding[1];
                 if (iy < 0 || ix < 0 || iy >= height || ix >= width) continue;
                 f(((image * out[1] + o) * out[2] + y) * out[3] + x,
                   ((image * channels + ch) * height + iy) * width + ix,
