@@ -7,7 +7,7 @@
 namespace capstan::distributed::differentiable {
 namespace {
 
-// `x`, or the shape made of it, with axis 0 `times` or `parts` as long.
+// Uninitialised tensors like x, with axis 0 `times` as long, or one of `parts` equal parts of it.
 Tensor longer(const Tensor& x, int times) {
   Shape shape = x.shape();
   if (shape.rank() == 0) raise<ShapeError>("[all_gather] a scalar has no axis to join along");

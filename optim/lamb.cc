@@ -1,22 +1,14 @@
 #include "optim/lamb.h"
 
-#include <cmath>
-
 #include "optim/measures.h"
+#include "optim/moments.h"
 
 namespace capstan::optim {
 namespace {
 
-void check(const LambOptions& o) {
-  check_fraction("lamb", "beta1", o.beta1);
-  check_fraction("lamb", "beta2", o.beta2);
-  check_positive("lamb", "epsilon", o.epsilon);
-  check_not_negative("lamb", "weight_decay", o.weight_decay);
-}
+void check(const LambOptions& o) { check_moments("lamb", o); }
 
-NamedTensors keep(const LambOptions&, const Tensor& parameter) {
-  return zeros_beside(parameter, {"first_moment", "second_moment"});
-}
+NamedTensors keep(const LambOptions&, const Tensor& parameter) { return keep_moments(parameter); }
 
 }  // namespace
 
@@ -24,15 +16,14 @@ Lamb::Lamb(NamedTensors parameters, LambOptions options, Groups<LambOptions> gro
     : OptimizerOf(std::move(parameters), options, groups, check, keep) {}
 
 Update Lamb::update(const LambOptions& o, const Turn& turn) {
-  const double step = static_cast<double>(turn.step);
   const Tensor direction = empty_like(turn.parameter);
   const Tensor kept[] = {turn.kept[0], turn.kept[1], direction};
   const LambRule rule{.beta1 = o.beta1,
                       .beta2 = o.beta2,
                       .epsilon = o.epsilon,
                       .weight_decay = o.weight_decay,
-                      .bias1 = 1 - std::pow(o.beta1, step),
-                      .bias2 = 1 - std::pow(o.beta2, step)};
+                      .bias1 = bias_correction(o.beta1, turn.step),
+                      .bias2 = bias_correction(o.beta2, turn.step)};
   apply_update({rule, turn.parameter, turn.grad, kept});
 
   double trust = 1;

@@ -374,10 +374,7 @@ Work Communicator::send_recv(const Tensor& out, int to, const Tensor& in, int fr
   const Buffer sent(Kind::send_recv, out), received(Kind::send_recv, in);
   check_peer(to);
   check_peer(from);
-  if (sent.dtype != received.dtype) {
-    raise<DtypeError>("[send_recv] both tensors must be of one dtype, got {} and {}", sent.dtype,
-                      received.dtype);
-  }
+  check_dtypes(Kind::send_recv, sent, received);
   if (sent.count != received.count) {
     raise<ShapeError>("[send_recv] both tensors must have as many elements, got {} and {}",
                       sent.count, received.count);

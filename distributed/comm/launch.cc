@@ -89,6 +89,13 @@ std::optional<Launcher> find_launcher() {
   return launcher;
 }
 
+// Variables that make no sense may be what there is to complain of, so they are only looked at.
+int launched_rank() {
+  const Variables* variables = find_variables();
+  const char* rank = variables ? std::getenv(variables->rank) : nullptr;
+  return rank ? std::max(0, std::atoi(rank)) : 0;
+}
+
 std::unique_ptr<Communicator> world(CommOptions options) {
   const std::optional<Launcher> launcher = find_launcher();
   if (!launcher || launcher->size == 1) return make_self(options);

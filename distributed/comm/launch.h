@@ -21,6 +21,8 @@ struct Launcher {
 /// Reads the environment; nothing where no launcher is known. Throws CommError for variables that
 /// make no sense.
 std::optional<Launcher> find_launcher();
+/// Its rank, unchecked, for the time before there is a communicator; 0 where no launcher is known.
+int launched_rank();
 
 /// The communicator of this job: MPI's where a launcher started several ranks, else one of size
 /// one. Throws CommError if MPI counts other ranks than the launcher does.

@@ -146,14 +146,21 @@ bool Progress::attempt(const F& f) {
   return false;
 }
 
-// Runs the first call of the queue. The lock is open meanwhile.
-bool Progress::run_first(std::unique_lock<std::mutex>& lock) {
-  Task& task = queue_.front();  // stays queued until it is done; see on_failure()
+// The same as the one runner, with the lock open meanwhile.
+template <class F>
+bool Progress::attempt_unlocked(std::unique_lock<std::mutex>& lock, const F& f) {
   running_ = true;
   lock.unlock();
-  const bool well = attempt([&] { run(task); });
+  const bool well = attempt(f);
   lock.lock();
   running_ = false;
+  return well;
+}
+
+// Runs the first call of the queue.
+bool Progress::run_first(std::unique_lock<std::mutex>& lock) {
+  Task& task = queue_.front();  // stays queued until it is done; see on_failure()
+  const bool well = attempt_unlocked(lock, [&] { run(task); });
   if (well) queue_.pop_front();
   if (!queue_.empty() || stopping_ || fail_message_) changed_.notify_all();
   return well;
@@ -177,13 +184,9 @@ void Progress::run_thread() {
     if (failed_ || running_) continue;
     if (fail_message_ || !something) {
       const bool told = fail_message_.has_value();
-      running_ = true;
-      lock.unlock();
-      well = attempt([&] {
+      well = attempt_unlocked(lock, [&] {
         if (told || transport_->disturbed()) throw Interrupted{};
       });
-      lock.lock();
-      running_ = false;
     } else if (!queue_.empty()) {
       well = run_first(lock);
     } else {

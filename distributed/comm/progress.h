@@ -73,6 +73,8 @@ class Progress : public std::enable_shared_from_this<Progress> {
   void run(Task& task);
   template <class F>
   bool attempt(const F& f);
+  template <class F>
+  bool attempt_unlocked(std::unique_lock<std::mutex>& lock, const F& f);
   void on_failure(Notice mine);
   Notice notice(std::string text = {}, bool name_rank = false) const;
 

@@ -11,14 +11,9 @@
 #include <mutex>
 #include <stop_token>
 
-namespace capstan::distributed {
+#include "distributed/comm/launch.h"
 
-int launched_rank() {
-  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID"}) {
-    if (const char* rank = std::getenv(name)) return std::max(0, std::atoi(rank));
-  }
-  return 0;
-}
+namespace capstan::distributed {
 
 Watchdog::Watchdog(std::string text, std::chrono::milliseconds limit, std::string advice)
     : thread_([=](std::stop_token stop) {

@@ -8,9 +8,6 @@
 
 namespace capstan::distributed {
 
-/// This process's number among those of its launcher, as far as its environment tells; else 0.
-int launched_rank();
-
 /// If it lives longer than `limit`, the process says "program: `text` within N s: `advice`" on
 /// standard error and exits with status 1. Lower ranks go first: with the first that ends, the
 /// launcher ends all.

@@ -1,12 +1,11 @@
-// Defines how tests make IDX files: big endian headers, and gzip streams made with zlib.
+// Defines how tests make IDX files: big endian headers, and gzip streams.
 #pragma once
 
-#include <zlib.h>
-
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "tests/data/deflate.h"
 
 namespace capstan::testing {
 
@@ -21,19 +20,6 @@ inline std::string idx_bytes(int code, const std::vector<uint32_t>& sizes,
 }
 
 /// `bytes` as one gzip member.
-inline std::string gzip(const std::string& bytes) {
-  z_stream stream{};
-  deflateInit2(&stream, 6, Z_DEFLATED, 16 + MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
-  std::string out(deflateBound(&stream, bytes.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  const int status = deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  if (status != Z_STREAM_END) throw std::runtime_error("deflate failed");
-  return out;
-}
+inline std::string gzip(const std::string& bytes) { return deflated(bytes, 16 + MAX_WBITS); }
 
 }  // namespace capstan::testing

@@ -4,9 +4,10 @@
 #include <zlib.h>
 
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <vector>
+
+#include "tests/data/deflate.h"
 
 namespace capstan::testing {
 
@@ -14,22 +15,6 @@ namespace capstan::testing {
 inline std::string little(uint64_t value, int bytes) {
   std::string out;
   for (int i = 0; i < bytes; ++i) out += static_cast<char>(value >> (8 * i));
-  return out;
-}
-
-/// `bytes` as a deflate stream without a header.
-inline std::string deflated(const std::string& bytes) {
-  z_stream stream{};
-  deflateInit2(&stream, 6, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
-  std::string out(deflateBound(&stream, bytes.size()), '\0');
-  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(bytes.data()));
-  stream.avail_in = static_cast<uInt>(bytes.size());
-  stream.next_out = reinterpret_cast<Bytef*>(out.data());
-  stream.avail_out = static_cast<uInt>(out.size());
-  const int status = deflate(&stream, Z_FINISH);
-  out.resize(stream.total_out);
-  deflateEnd(&stream);
-  if (status != Z_STREAM_END) throw std::runtime_error("deflate failed");
   return out;
 }
 
@@ -47,7 +32,7 @@ struct ZipMember {
 inline std::string zip_bytes(const std::vector<ZipMember>& members, bool wide = false) {
   std::string out, directory;
   for (const ZipMember& m : members) {
-    const std::string stored = m.packed ? deflated(m.bytes) : m.bytes;
+    const std::string stored = m.packed ? deflated(m.bytes, -MAX_WBITS) : m.bytes;
     const auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(m.bytes.data()), m.bytes.size());
     const uint64_t bytes = m.promised < 0 ? m.bytes.size() : static_cast<uint64_t>(m.promised);
     const int method = m.method < 0 ? (m.packed ? 8 : 0) : m.method;
