@@ -58,9 +58,6 @@ const Variables* find_variables() {
   return found == std::end(kVariables) ? nullptr : found;
 }
 
-// A machine that is busy may take some seconds to start a job, whatever its calls may take.
-constexpr std::chrono::milliseconds kShortestStart{10'000};
-
 // The end of a rank whose body threw: tells the others, lets the lowest of them report, and ends.
 // `message` is what counts if all ranks were ended by it, else `account`, after "rank N: ".
 [[noreturn]] void end_after(Communicator& communicator, const std::string& program,
@@ -126,7 +123,7 @@ int run_main(int argc, char** argv, const Main& body) {
   std::unique_ptr<Communicator> communicator;
   try {
     const CommOptions options;
-    const Watchdog limit("[world] MPI did not start", std::max(options.timeout, kShortestStart),
+    const Watchdog limit("[world] MPI did not start", options.timeout,
                          "a host cannot be reached, or a rank is stopped, or hosts have several "
                          "networks; name the one that joins them: mpirun --mca btl_tcp_if_include "
                          "eth0 --mca oob_tcp_if_include eth0");

@@ -16,7 +16,7 @@
 namespace capstan::distributed {
 
 Watchdog::Watchdog(std::string text, std::chrono::milliseconds limit, std::string advice)
-    : thread_([=](std::stop_token stop) {
+    : thread_([=, limit = std::max(limit, kShortest)](std::stop_token stop) {
         std::mutex mutex;
         std::condition_variable_any never;
         std::unique_lock lock(mutex);
