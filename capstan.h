@@ -12,6 +12,7 @@
 // Floor 2, autograd: the tape and the differentiable operations.
 #include "autograd/anomaly.h"
 #include "autograd/attention.h"
+#include "autograd/autocast.h"
 #include "autograd/checkpoint.h"
 #include "autograd/convolution.h"
 #include "autograd/custom.h"

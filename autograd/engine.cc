@@ -5,6 +5,7 @@
 #include <queue>
 #include <unordered_map>
 
+#include "autograd/autocast.h"
 #include "autograd/elementwise.h"
 #include "autograd/record.h"
 #include "autograd/reduce.h"
@@ -59,6 +60,7 @@ class Pass {
 
   void run() {
     GradMode recording(create_graph_);
+    Autocast plain(std::nullopt);
     for (const Root& root : roots_) {
       Tensor seed = root.seed;
       if (create_graph_ && !seed.requires_grad()) {

@@ -15,7 +15,7 @@ namespace capstan {
 namespace {
 
 void check_matrices(const char* operation, const Tensor& a) {
-  if (!is_floating(a.dtype())) wrong_dtype(operation, "float32 or float64", a.dtype());
+  check_floating(operation, a.dtype());
   if (a.rank() < 2)
     raise<ShapeError>("[{}] takes matrices [..., m, n], got {}", operation, a.shape());
 }

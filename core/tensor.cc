@@ -225,7 +225,7 @@ void fill_elements(const Tensor& tensor, double value) {
 }
 
 void scale_elements(const Tensor& tensor, double factor) {
-  if (!is_floating(tensor.dtype())) wrong_dtype("scale", "float32 or float64", tensor.dtype());
+  check_floating("scale", tensor.dtype());
   const Tensor scalar = full({}, factor, {.dtype = tensor.dtype(), .device = tensor.device()});
   const Tensor everywhere = view_of(scalar, scalar.layout().expanded(tensor.shape()));
   backend(tensor).binary(Binary::multiply, tensor, everywhere, tensor);
@@ -245,7 +245,7 @@ void append_elements(std::string& text, const Tensor& tensor, const Layout& layo
   if (layout.shape.empty()) {
     const auto append = [&]<class T>() {
       const T value = *(static_cast<const T*>(tensor.storage().data()) + layout.offset);
-      fmt::format_to(std::back_inserter(text), "{}", value);
+      fmt::format_to(std::back_inserter(text), "{}", compute_type<T>{value});
     };
     return visit_dtype(tensor.dtype(), append);
   }
