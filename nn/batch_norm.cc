@@ -50,7 +50,7 @@ Tensor BatchNorm::normalize(const char* shapes, bool fits, const Tensor& x) {
   if (b) shift = shift + *b;
   Shape aligned = Dims::filled(x.rank() - 1, 1);
   aligned[0] = channels;
-  return x * reshape(scale, aligned) + reshape(shift, aligned);
+  return cast(x * reshape(scale, aligned) + reshape(shift, aligned), x.dtype());
 }
 
 }  // namespace capstan::nn
