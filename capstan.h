@@ -2,6 +2,7 @@
 #pragma once
 
 // Floor 1, core: tensors, devices, random numbers, threads.
+#include "core/costs.h"
 #include "core/create.h"
 #include "core/error.h"
 #include "core/random.h"

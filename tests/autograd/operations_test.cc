@@ -9,7 +9,7 @@
 //   empty       cases above without elements
 //   strided     the same results from inputs and upstream gradients that are not contiguous
 //   NaN, inf    cases above with NaN and infinities in the inputs
-//   meta        shape and dtype on the device without elements
+//   meta        shape and dtype on the device without elements, and that its kernels count costs
 //   errors      type and text of each error path
 // An operation of the headers in autograd/ without a row, or a row without a check, is a failure.
 #include <doctest/doctest.h>
