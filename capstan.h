@@ -21,6 +21,7 @@
 #include "autograd/elementwise.h"
 #include "autograd/engine.h"
 #include "autograd/gradcheck.h"
+#include "autograd/in_place.h"
 #include "autograd/indexing.h"
 #include "autograd/jacobian.h"
 #include "autograd/linalg.h"

@@ -67,7 +67,8 @@ std::vector<Family> families() {
 std::set<std::string> declared_operations() {
   const std::set<std::string> tape = {"node.h",      "hooks.h",    "record.h",   "saved.h",
                                       "engine.h",    "custom.h",   "anomaly.h",  "checkpoint.h",
-                                      "gradcheck.h", "jacobian.h", "operands.h", "windows.h"};
+                                      "gradcheck.h", "jacobian.h", "operands.h", "windows.h",
+                                      "parts.h"};
   const std::regex declaration("^(?:std::vector<Tensor>|[A-Z]\\w+) (\\w+)\\(.*");
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("autograd")) {
