@@ -57,8 +57,16 @@ class Region : public std::enable_shared_from_this<Region> {
   }
 
   Tensor value(size_t number) {
-    if (!kept_[number].value.defined()) run_again();
-    return kept_[number].value;
+    Kept& kept = kept_[number];
+    if (!kept.value.defined()) run_again();
+    if (kept.value.version() != kept.version) {
+      raise<GradientError>(
+          "[checkpoint] tensor {} that the function keeps for backward, {} {}, was changed in "
+          "place "
+          "later on; clone() it before the change",
+          number, kept.dtype, kept.shape);
+    }
+    return kept.value;
   }
 
   void run_again() {

@@ -60,7 +60,7 @@ struct Filled {
     if (columns >= 0) flat.push_back(columns);
     batch = empty(flat, {a.dtype(), a.device()});
   }
-  Tensor get() const { return view_of(batch, Layout::dense(shape)); }
+  Tensor get() const { return reshaped(batch, shape); }
 };
 
 void check_fit(const char* operation, int64_t unfit, const char* rule) {

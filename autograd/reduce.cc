@@ -20,7 +20,7 @@ Tensor reduce(const char* operation, Reduction op, const Tensor& x, Dtype dtype,
   const Tensor out = empty(reduced_shape(operation, x.shape(), axes, true), {dtype, x.device()});
   backend(out).reduce(op, x, out);
   if (keepdim) return out;
-  return view_of(out, Layout::dense(reduced_shape(operation, x.shape(), axes, false)));
+  return reshaped(out, reduced_shape(operation, x.shape(), axes, false));
 }
 
 /// max and min.

@@ -1,6 +1,7 @@
 #include "nn/batch_norm.h"
 
 #include "autograd/elementwise.h"
+#include "autograd/in_place.h"
 #include "autograd/normalization.h"
 #include "autograd/views.h"
 #include "core/raise.h"

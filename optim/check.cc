@@ -40,7 +40,7 @@ void check_parameters(const NamedTensors& parameters) {
       raise<DtypeError>("[optimizer] parameter '{}' must be floating point, got {}", name,
                         parameter.dtype());
     }
-    if (parameter.requires_grad() && !static_cast<Node&>(*parameter.body().node).is_leaf()) {
+    if (parameter.requires_grad() && !static_cast<Node&>(*parameter.node()).is_leaf()) {
       raise<GradientError>("[optimizer] '{}' is the result of an operation, not a parameter", name);
     }
     if (!parameter.is_contiguous()) {

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "autograd/elementwise.h"
+#include "autograd/in_place.h"
 #include "autograd/node.h"
 #include "autograd/reduce.h"
 #include "autograd/views.h"

@@ -11,6 +11,7 @@
 #include "autograd/reduce.h"
 #include "autograd/views.h"
 #include "core/allocator.h"
+#include "core/costs.h"
 #include "tests/autograd/operation.h"
 #include "tests/golden/golden.h"
 
@@ -177,7 +178,13 @@ inline void check_case(Checks& checks, const std::string& name, const Function& 
       return empty(x.shape(), {x.dtype(), Device::meta()});
     };
     const Tensors plan = leaves(each(planned));
+    CountCosts costs;
     const Tensor out = f(plan);
+    const bool is_view = std::any_of(plan.begin(), plan.end(), [&](const Tensor& input) {
+      return &input.storage() == &out.storage();
+    });
+    checks.expect(meta, is_view || out.numel() == 0 || costs.bytes_written() > 0,
+                  what + " is made on meta by a kernel that counts nothing");
     checks.expect(meta, out.shape() == golden.out.shape() && out.dtype() == golden.out.dtype(),
                   what + " has another shape or dtype on meta");
     if (!golden.gradients.empty()) backward(out, {.seed = planned(golden.out)});

@@ -10,7 +10,7 @@
 //   empty       cases above without elements
 //   strided     the same results from inputs and upstream gradients that are not contiguous
 //   NaN, inf    cases above with NaN and infinities in the inputs
-//   meta        shape and dtype on the device without elements
+//   meta        shape and dtype on the device without elements, and that its kernels count costs
 //   errors      type and text of each error path
 // An operation of the headers in autograd/ without a row, or a row without a check, is a failure.
 #include <doctest/doctest.h>
@@ -69,7 +69,7 @@ std::set<std::string> declared_operations() {
   const std::set<std::string> tape = {"autocast.h",   "node.h",      "hooks.h",    "record.h",
                                       "saved.h",      "engine.h",    "custom.h",   "anomaly.h",
                                       "checkpoint.h", "gradcheck.h", "jacobian.h", "operands.h",
-                                      "windows.h"};
+                                      "windows.h",    "parts.h"};
   const std::regex declaration("^(?:std::vector<Tensor>|[A-Z]\\w+) (\\w+)\\(.*");
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("autograd")) {

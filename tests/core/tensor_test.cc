@@ -65,6 +65,14 @@ TEST_CASE("what a tensor says about itself") {
   CHECK(like.device() == Device::cpu(1));
 }
 
+TEST_CASE("a fresh tensor under another shape is the same tensor") {
+  const Tensor fresh = arange(6);
+  const Tensor shaped = reshaped(fresh, {2, 3});
+  CHECK(shaped.same(fresh));
+  CHECK(shaped.shape() == Shape{2, 3});
+  CHECK(shaped.is_contiguous());
+}
+
 TEST_CASE("the gradient of a leaf that no backward pass has reached") {
   const Tensor leaf = ones({2});
   leaf.body().node = make_ref<TapeNode>();
