@@ -34,6 +34,7 @@
 #include "autograd/softmax.h"
 #include "autograd/sort.h"
 #include "autograd/statistics.h"
+#include "autograd/upsample.h"
 #include "autograd/views.h"
 
 // Floor 3, nn: modules and layers.
@@ -47,6 +48,7 @@
 #include "nn/linear.h"
 #include "nn/module.h"
 #include "nn/normalization.h"
+#include "nn/pooling.h"
 #include "nn/sequential.h"
 #include "nn/state.h"
 #include "nn/summary.h"

@@ -6,6 +6,7 @@
 #include "nn/conv2d.h"
 #include "nn/layers.h"
 #include "nn/linear.h"
+#include "nn/pooling.h"
 
 namespace capstan::models {
 

@@ -228,6 +228,41 @@ def pooling():
            (0, 2, 4, 4))
     family("adaptive_avg_pool2d.uneven", lambda x: F.adaptive_avg_pool2d(x, (3, 4)), (2, 2, 5, 6), (1, 1, 1, 1),
            (0, 2, 4, 4))
+
+    def peaks(name, function, plain, one, empty):
+        """Of numbers that are apart; the winner of equals is the first, row by row."""
+        record.case(name, "plain", function, apart(*plain))
+        record.case(name, "ties", function, torch.randint(0, 2, plain).double())
+        record.case(name, "one", function, random(*one))
+        record.case(name, "empty", function, random(*empty))
+        special = random(*plain)
+        special.view(-1)[:3] = values(NAN, INF, -INF)
+        record.case(name, "special", function, special)
+    peaks("adaptive_max_pool2d.global", lambda x: F.adaptive_max_pool2d(x, (1, 1)), (2, 2, 5, 6), (1, 1, 1, 1),
+          (0, 2, 4, 4))
+    peaks("adaptive_max_pool2d.uneven", lambda x: F.adaptive_max_pool2d(x, (3, 4)), (2, 2, 5, 6), (1, 1, 1, 1),
+          (0, 2, 4, 4))
+    peaks("max_pool1d.pairs", lambda x: F.max_pool1d(x, 2), (2, 3, 7), (1, 1, 2), (0, 2, 4))
+    peaks("max_pool1d.overlap", lambda x: F.max_pool1d(x, 3, 2, 1), (2, 3, 7), (1, 1, 1), (0, 2, 4))
+    peaks("adaptive_max_pool1d.uneven", lambda x: F.adaptive_max_pool1d(x, 3), (2, 3, 7), (1, 1, 1), (0, 2, 4))
+    family("avg_pool1d.pairs", lambda x: F.avg_pool1d(x, 2), (2, 3, 7), (1, 1, 2), (0, 2, 4))
+    family("avg_pool1d.overlap", lambda x: F.avg_pool1d(x, 3, 2, 1), (2, 3, 7), (1, 1, 1), (0, 2, 4))
+    family("adaptive_avg_pool1d.uneven", lambda x: F.adaptive_avg_pool1d(x, 3), (2, 3, 7), (1, 1, 1), (0, 2, 4))
+
+    # (Where a scale leaves the size of an axis as it is, PyTorch copies it, but not in every gradient.)
+    modes = {"nearest": dict(mode="nearest"), "bilinear": dict(mode="bilinear", align_corners=False),
+             "aligned": dict(mode="bilinear", align_corners=True)}
+    for mode, options in modes.items():
+        for variant, size in {"larger": dict(size=(7, 5)), "smaller": dict(size=(2, 1)), "twice": dict(scale_factor=2),
+                              "fraction": dict(scale_factor=1.7)}.items():
+            function = lambda x: F.interpolate(x, **size, **options)
+            record.case(f"upsample.{mode}_{variant}", "plain", function, random(2, 2, 3, 4))
+            record.case(f"upsample.{mode}_{variant}", "one", function, random(1, 1, 1, 1))
+        special = random(1, 1, 3, 4)
+        special[0, 0, 1, 1] = NAN
+        record.case(f"upsample.{mode}_twice", "special", lambda x: F.interpolate(x, scale_factor=2, **options), special)
+        # PyTorch refuses an empty batch.
+        record.case(f"upsample.{mode}_twice", "empty", lambda x: x.repeat(1, 1, 2, 2), random(0, 2, 3, 4))
     record.save()
 
 
