@@ -41,7 +41,7 @@
 #include "nn/activations.h"
 #include "nn/attention.h"
 #include "nn/batch_norm.h"
-#include "nn/conv2d.h"
+#include "nn/convolution.h"
 #include "nn/embedding.h"
 #include "nn/init.h"
 #include "nn/layers.h"
@@ -53,6 +53,7 @@
 #include "nn/state.h"
 #include "nn/summary.h"
 #include "nn/transformer.h"
+#include "nn/weight_norm.h"
 
 // Floor 4, optim: optimizers, schedules, clipping, averages, loss scaling.
 #include "optim/adadelta.h"

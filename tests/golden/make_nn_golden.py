@@ -42,6 +42,17 @@ def normalization():
            (0, 3, 4), images=((2, 3, 3, 2), (3,)))
     family("batch_norm", lambda x, w=None, b=None: F.batch_norm(x, None, None, w, b, True), (4, 3), (3,), (8, 1), (4, 0),
            lines=((2, 3, 5), (3,)), images=((2, 3, 3, 2), (3,)))
+
+    for variant, dim, lengths in (("rows", 0, (3, 1, 1)), ("columns", 1, (1, 4, 1)), ("whole", -1, ())):
+        function = lambda v, g: torch._weight_norm(v, g, dim)
+        record.case("weight_norm." + variant, "plain", function, random(3, 4, 2), random(*lengths))
+        record.case("weight_norm." + variant, "one", function, random(1, 1), random(*(() if dim < 0 else (1, 1))))
+        special = random(3, 4, 2)
+        special[0, 0, 0], special[2, 1, 1] = NAN, INF
+        record.case("weight_norm." + variant, "special", function, special, random(*lengths))
+    # PyTorch divides integers by 0 here.
+    record.case("weight_norm.rows", "empty", lambda v, g: v * g, random(0, 3), random(0, 1))
+    record.case("weight_norm.rows", "vector", lambda v, g: v / v.abs() * g, random(3), random(3))
     record.save()
 
 
@@ -336,6 +347,21 @@ def modules():
            random(2, 3, 4), names=encoder_names)
     module("decoder", torch.nn.TransformerDecoderLayer(4, 2, **layer), random(2, 4, 4), random(2, 3, 4),
            names=decoder_names, call=lambda net, x, memory: net(x, memory, tgt_mask=future))
+
+    def pair(net, *shapes):
+        return net, *(random(*shape) for shape in shapes)
+    options = dict(stride=2, padding=1, dilation=2, groups=2)
+    module("conv1d", *pair(torch.nn.Conv1d(4, 6, 3, **options), (2, 4, 9)))
+    module("conv2d", *pair(torch.nn.Conv2d(4, 6, 3, **options), (2, 4, 7, 6)))
+    module("conv3d", *pair(torch.nn.Conv3d(2, 4, 3, **options), (1, 2, 4, 5, 3)))
+    options["output_padding"] = 1
+    module("conv_transpose1d", *pair(torch.nn.ConvTranspose1d(4, 6, 3, **options), (2, 4, 5)))
+    module("conv_transpose2d", *pair(torch.nn.ConvTranspose2d(4, 6, 3, **options), (2, 4, 3, 4)))
+    module("bilinear", *pair(torch.nn.Bilinear(3, 2, 4), (2, 5, 3), (2, 5, 2)))
+    weight_norm = torch.nn.utils.weight_norm
+    module("weight_norm_linear", *pair(weight_norm(torch.nn.Linear(3, 4)), (2, 3)))
+    module("weight_norm_conv", *pair(weight_norm(torch.nn.Conv1d(2, 3, 2), dim=1), (2, 2, 5)))
+    module("weight_norm_whole", *pair(weight_norm(torch.nn.Linear(3, 4, bias=False), dim=None), (2, 3)))
     save("modules", kept)
 
 

@@ -10,7 +10,7 @@
 #include "autograd/reduce.h"
 #include "autograd/softmax.h"
 #include "core/error.h"
-#include "nn/conv2d.h"
+#include "nn/convolution.h"
 #include "nn/init.h"
 #include "nn/linear.h"
 #include "nn/pooling.h"
@@ -179,6 +179,20 @@ TEST_CASE("upsampling goes by a factor or to a size") {
   CHECK(Upsample(2, Interpolation::bilinear)(x).to_vector<float>()[1] == 1.25f);
   CHECK_THROWS_WITH_AS(Upsample(0.0)(x), Contains("[upsample] scale must be above 0"), ValueError);
   CHECK_THROWS_AS(Upsample(0, 3)(x), ValueError);
+}
+
+TEST_CASE("a bilinear layer starts uniform within 1/sqrt(left), and gives PyTorch's results") {
+  manual_seed(2);
+  const Bilinear pairs(50, 20, 4);
+  CHECK(pairs.weight.shape() == Shape{4, 50, 20});
+  const double bound = 1 / std::sqrt(50.0);
+  CHECK(max(pairs.weight).item<float>() <= bound);
+  CHECK(max(pairs.weight).item<float>() > 0.95 * bound);
+  CHECK(max(pairs.bias.value()).item<float>() <= bound);
+  CHECK(Bilinear(2, 3, 4, {.bias = false}).parameters().size() == 1);
+  CHECK_THROWS_AS(Bilinear(0, 3, 4), ValueError);
+  compare_with_pytorch(Bilinear(3, 2, 4), "bilinear",
+                       [](auto& net, const auto& x) { return net(x[0], x[1]); });
 }
 
 TEST_CASE("activations are there as layers") {
