@@ -50,11 +50,11 @@ class MetaBackend final : public Backend {
   void normalize(const Tensor&, bool, double, const Tensor&, const Tensor&) override {}
   void normalize_grad(const Tensor&, const Tensor&, const Tensor&, bool, double,
                       const Tensor&) override {}
-  void attention(const Tensor&, const Tensor&, const Tensor&, const Tensor*, bool, double,
-                 const Tensor&, const Tensor&) override {}
-  void attention_grad(const Tensor&, const Tensor&, const Tensor&, const Tensor&, const Tensor*,
-                      bool, double, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
-                      const Tensor&) override {}
+  void attention(const Tensor&, const Tensor&, const Tensor&, const AttentionRules&, const Tensor&,
+                 const Tensor&) override {}
+  void attention_grad(const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                      const AttentionRules&, const Tensor&, const Tensor&, const Tensor&,
+                      const Tensor&, const Tensor&) override {}
 
   void conv2d(const Tensor&, const Tensor&, const Tensor*, const Window2d&,
               const Tensor&) override {}

@@ -10,7 +10,7 @@ import sys
 import torch
 import torch.nn.functional as F
 
-from recorder import INF, NAN, SPECIAL, Recorder, apart, random, save, values
+from recorder import INF, NAN, SPECIAL, Recorder, apart, dropout, random, save, values
 
 
 def normalization():
@@ -138,7 +138,7 @@ def pair_losses():
 def attention():
     record = Recorder("attention", 23)
 
-    def attend(q, k, v, mask=None, causal=False, scale=None):
+    def attend(q, k, v, mask=None, causal=False, scale=None, drop=lambda weights: weights):
         share = q.shape[1] // max(1, k.shape[1])
         k, v = k.repeat_interleave(share, 1), v.repeat_interleave(share, 1)
         scores = q @ k.transpose(-1, -2) * (scale or 1 / math.sqrt(q.shape[-1]))
@@ -147,7 +147,7 @@ def attention():
         if causal:
             m, n = scores.shape[-2:]
             scores = scores.masked_fill(~torch.ones(m, n, dtype=torch.bool).tril(n - m), -INF)
-        return scores.softmax(-1) @ v
+        return drop(scores.softmax(-1)) @ v
 
     def qkv(batch=1, heads=2, groups=None, m=3, n=4, d=5, e=None):
         groups = groups or heads
@@ -185,6 +185,11 @@ def attention():
     record.case("rotary_embedding.halves", "special", rotary, SPECIAL[:4].reshape(1, 4))
     record.case("rotary_embedding.offset", "plain", lambda x: rotary(x, 5), random(2, 3, 4))
     record.case("rotary_embedding.pairs", "plain", lambda x: rotary(x, 1, True), random(2, 3, 4))
+
+    record.case(name + ".dropped", "plain", lambda *x: attend(*x, drop=dropout), *qkv(2, 4, 2, m=3, n=5, d=2))
+    # Beyond one tile of queries and keys.
+    record.case(name + ".dropped_causal", "plain", lambda *x: attend(*x, causal=True, drop=dropout),
+                *qkv(1, 1, m=70, n=140, d=2, e=1))
     record.save()
 
 
@@ -260,7 +265,7 @@ def pooling():
     family("avg_pool1d.overlap", lambda x: F.avg_pool1d(x, 3, 2, 1), (2, 3, 7), (1, 1, 1), (0, 2, 4))
     family("adaptive_avg_pool1d.uneven", lambda x: F.adaptive_avg_pool1d(x, 3), (2, 3, 7), (1, 1, 1), (0, 2, 4))
 
-    # (Where a scale leaves the size of an axis as it is, PyTorch copies it, but not in every gradient.)
+    # (Where a scale leaves the size of an axis as it is, some of PyTorch's kernels copy it and others do not.)
     modes = {"nearest": dict(mode="nearest"), "bilinear": dict(mode="bilinear", align_corners=False),
              "aligned": dict(mode="bilinear", align_corners=True)}
     for mode, options in modes.items():
