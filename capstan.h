@@ -37,23 +37,26 @@
 #include "autograd/softmax.h"
 #include "autograd/sort.h"
 #include "autograd/statistics.h"
+#include "autograd/upsample.h"
 #include "autograd/views.h"
 
 // Floor 3, nn: modules and layers.
 #include "nn/activations.h"
 #include "nn/attention.h"
 #include "nn/batch_norm.h"
-#include "nn/conv2d.h"
+#include "nn/convolution.h"
 #include "nn/embedding.h"
 #include "nn/init.h"
 #include "nn/layers.h"
 #include "nn/linear.h"
 #include "nn/module.h"
 #include "nn/normalization.h"
+#include "nn/pooling.h"
 #include "nn/sequential.h"
 #include "nn/state.h"
 #include "nn/summary.h"
 #include "nn/transformer.h"
+#include "nn/weight_norm.h"
 
 // Floor 4, optim: optimizers, schedules, clipping, averages, loss scaling.
 #include "optim/adadelta.h"

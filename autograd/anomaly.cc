@@ -53,8 +53,10 @@ std::string addr2line(const std::vector<void*>& frames) {
 constinit thread_local const DetectAnomaly* detail::watching = nullptr;
 
 Label::Label(std::string name, std::source_location place) {
+  labels.push_back("'" + name + "'");
+  if (place.line() == 0) return;
   const std::string file = std::filesystem::path(place.file_name()).filename();
-  labels.push_back(fmt::format("'{}' ({}:{})", name, file, place.line()));
+  labels.back() += fmt::format(" ({}:{})", file, place.line());
 }
 Label::~Label() { labels.pop_back(); }
 

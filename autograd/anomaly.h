@@ -22,9 +22,10 @@
 
 namespace capstan {
 
-/// Names what runs on this thread while it lives; nests.
+/// Names what runs on this thread while it lives; nests. A module does so itself (nn/module.h).
 class Label {
  public:
+  /// An empty place is left out.
   explicit Label(std::string name, std::source_location place = std::source_location::current());
   ~Label();
   Label(const Label&) = delete;

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "autograd/autocast.h"
+#include "autograd/dropout.h"
 #include "autograd/elementwise.h"
 #include "autograd/indexing.h"
 #include "autograd/matmul.h"
@@ -22,15 +23,6 @@ namespace {
 
 constexpr const char* kName = "scaled_dot_product_attention";
 constexpr double kNever = -std::numeric_limits<double>::infinity();
-
-/// How queries and keys make weights, apart from their values.
-struct Rules {
-  Tensor mask;  // broadcast to [batch, heads, m, n], added to the scores; or undefined
-  bool causal;
-  double scale;
-
-  const Tensor* mask_or_null() const { return mask.defined() ? &mask : nullptr; }
-};
 
 void check(const Tensor& q, const Tensor& k, const Tensor& v) {
   check_floating(kName, q.dtype());
@@ -91,8 +83,9 @@ Tensor to_groups(const Tensor& grad, int64_t groups) {
   return sum(reshape(grad, {batch, groups, heads / groups, n, d}), {2});
 }
 
-/// The matrix of weights [batch, heads, m, n], made of operations; `k` has a group for each head.
-Tensor weights_of(const Tensor& q, const Tensor& k, const Rules& rules) {
+/// The matrix of weights [batch, heads, m, n] before dropout, made of operations; `k` has a group
+/// for each head.
+Tensor weights_of(const Tensor& q, const Tensor& k, const AttentionRules& rules) {
   Tensor scores = matmul(q, transpose(k, 2, 3)) * rules.scale;
   if (rules.mask.defined()) scores = scores + rules.mask;
   if (rules.causal) {
@@ -107,34 +100,47 @@ Tensor weights_of(const Tensor& q, const Tensor& k, const Rules& rules) {
 
 /// The gradients made of operations, so that they have gradients themselves.
 std::array<Tensor, 3> recorded_grads(const Tensor& grad, const Tensor& q, const Tensor& k,
-                                     const Tensor& v, const Rules& rules) {
+                                     const Tensor& v, const AttentionRules& rules) {
   const Tensor keys = for_heads(k, q.size(1)), values = for_heads(v, q.size(1));
+  const auto dropped = [&](const Tensor& x) {
+    Generator again(rules.seed, rules.offset);
+    return dropout(x, rules.dropout, again);
+  };
   const Tensor p = weights_of(q, keys, rules);
-  const Tensor slopes = matmul(grad, transpose(values, 2, 3));
+  const Tensor slopes = dropped(matmul(grad, transpose(values, 2, 3)));
   const Tensor scores = p * (slopes - sum(slopes * p, {-1}, true)) * rules.scale;
   return {matmul(scores, keys), to_groups(matmul(transpose(scores, 2, 3), q), k.size(1)),
-          to_groups(matmul(transpose(p, 2, 3), grad), k.size(1))};
+          to_groups(matmul(transpose(dropped(p), 2, 3), grad), k.size(1))};
 }
 
 }  // namespace
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    const AttentionOptions& options) {
+                                    const AttentionOptions& options, Generator& generator) {
   if (const Autocasting on; on) {
     AttentionOptions narrow = options;
     if (options.mask.defined()) narrow.mask = on.narrow(options.mask);
-    return scaled_dot_product_attention(on.narrow(q), on.narrow(k), on.narrow(v), narrow);
+    return scaled_dot_product_attention(on.narrow(q), on.narrow(k), on.narrow(v), narrow,
+                                        generator);
   }
   check(q, k, v);
+  if (!(options.dropout >= 0 && options.dropout < 1)) {
+    raise<ValueError>("[{}] dropout must be in [0, 1), got {}", kName, options.dropout);
+  }
   const int64_t batch = q.size(0), heads = q.size(1), m = q.size(2), n = k.size(2);
   const double usual = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, q.size(3))));
-  const Rules rules{additive_mask(q, {batch, heads, m, n}, options.mask), options.causal,
-                    options.scale.value_or(usual)};
+  AttentionRules rules{.mask = additive_mask(q, {batch, heads, m, n}, options.mask),
+                       .causal = options.causal,
+                       .scale = options.scale.value_or(usual),
+                       .dropout = options.dropout};
+  if (rules.dropout > 0) {
+    rules.seed = generator.seed();
+    rules.offset = generator.advance(batch * heads * m * n);
+  }
   const Tensor queries = contiguous(q), keys = contiguous(k), values = contiguous(v);
   const Tensor out = empty({batch, heads, m, v.size(3)}, {q.dtype(), q.device()});
   const Tensor log_sums = empty({batch, heads, m, 2}, {compute_dtype(q.dtype()), q.device()});
-  backend(out).attention(queries, keys, values, rules.mask_or_null(), rules.causal, rules.scale,
-                         out, log_sums);
+  backend(out).attention(queries, keys, values, rules, out, log_sums);
   return record(
       kName, out, inputs(queries, keys, values),
       [rules, out = Saved::output(out), log_sums = Saved(log_sums), queries = Saved(queries),
@@ -142,9 +148,8 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
         const Tensor q = queries.get(), k = keys.get(), v = values.get();
         if (grad_enabled()) return recorded_grads(grad, q, k, v, rules);
         const auto grads = gradients(empty_like(q), empty_like(k), empty_like(v));
-        backend(grad).attention_grad(contiguous(grad), q, k, v, rules.mask_or_null(), rules.causal,
-                                     rules.scale, out.get(), log_sums.get(), grads[0], grads[1],
-                                     grads[2]);
+        backend(grad).attention_grad(contiguous(grad), q, k, v, rules, out.get(), log_sums.get(),
+                                     grads[0], grads[1], grads[2]);
         return grads;
       });
 }

@@ -4,7 +4,7 @@
 
 #include <optional>
 
-#include "core/tensor.h"
+#include "core/random.h"
 
 namespace capstan {
 
@@ -15,16 +15,20 @@ struct AttentionOptions {
   /// Query i sees the keys 0 to i + n - m: the m queries are the last of n positions.
   bool causal = false;
   std::optional<double> scale = {};  // 1 / sqrt(d) unless given
+  /// Probability with which a weight is 0; the others are divided by 1 - dropout.
+  double dropout = 0;
 };
 
 /// softmax(scale q k^T + mask) v for q [batch, heads, m, d], k [batch, groups, n, d] and v [batch,
 /// groups, n, e]: [batch, heads, m, e]. With less groups than heads, heads / groups neighbouring
 /// heads share keys and values (Ainslie et al., "GQA", EMNLP 2023). A query that sees no key gets
 /// 0. Memory grows with m + n, not with m n; a gradient of the gradient does need the scores.
-/// Throws ShapeError, DtypeError (floating point, all equal), DeviceError, and GradientError
-/// for a mask that wants a gradient.
+/// Dropout drops what dropout() of all weights [batch, heads, m, n] would; backward draws it again.
+/// Throws ShapeError, DtypeError (floating point, all equal), DeviceError, GradientError for a
+/// mask that wants a gradient, and ValueError unless 0 <= dropout < 1.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
-                                    const AttentionOptions& options = {});
+                                    const AttentionOptions& options = {},
+                                    Generator& generator = default_generator());
 
 struct RotaryOptions {
   int64_t offset = 0;        // position of the first row

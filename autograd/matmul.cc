@@ -217,4 +217,33 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor* bias) {
       });
 }
 
+Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight, const Tensor* bias) {
+  check_pair("bilinear", a, b);
+  check_pair("bilinear", a, weight);
+  const bool fits = weight.rank() == 3 && a.rank() > 0 && a.rank() == b.rank() &&
+                    leading(a.shape(), a.rank() - 1) == leading(b.shape(), b.rank() - 1) &&
+                    a.size(-1) == weight.shape()[1] && b.size(-1) == weight.shape()[2];
+  if (!fits) {
+    raise<ShapeError>(
+        "[bilinear] takes [..., m], [..., n] and a weight [out, m, n], got {}, {} and {}",
+        a.shape(), b.shape(), weight.shape());
+  }
+  const int64_t out = weight.shape()[0], m = weight.shape()[1], n = weight.shape()[2];
+  if (bias) {
+    check_pair("bilinear", a, *bias);
+    if (bias->shape() != Shape{out}) {
+      raise<ShapeError>("[bilinear] bias must be [{}] for weight {}, got {}", out, weight.shape(),
+                        bias->shape());
+    }
+  }
+  Shape shape = leading(a.shape(), a.rank() - 1);
+  const int64_t rows = numel(shape);
+  shape.push_back(out);
+  const Tensor matrices = reshape(transpose(weight, 0, 1), {m, out * n});
+  const Tensor of_a = recorded_product("bilinear", reshape(a, {rows, m}), matrices);
+  const Tensor y = reshape(
+      recorded_product("bilinear", reshape(of_a, {rows, out, n}), reshape(b, {rows, n, 1})), shape);
+  return bias ? y + *bias : y;
+}
+
 }  // namespace capstan

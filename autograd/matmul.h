@@ -24,5 +24,9 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& axes_a, const Dim
 
 /// x [..., in] times weight [out, in] transposed, plus bias [out] if given: [..., out].
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor* bias = nullptr);
+/// The sum of a[i] weight[o, i, j] b[j] over i and j, plus bias [out] if given, for a [..., m],
+/// b [..., n] and weight [out, m, n]: [..., out]. The axes in front are equal.
+Tensor bilinear(const Tensor& a, const Tensor& b, const Tensor& weight,
+                const Tensor* bias = nullptr);
 
 }  // namespace capstan

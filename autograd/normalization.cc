@@ -173,4 +173,18 @@ Tensor batch_norm(const Tensor& x, const Tensor* weight, const Tensor* bias, dou
   return y;
 }
 
+Tensor weight_norm(const Tensor& v, const Tensor& length) {
+  check_floating("weight_norm", v.dtype());
+  if (broadcast("weight_norm", v.shape(), length.shape()) != v.shape()) {
+    raise<ShapeError>("[weight_norm] lengths {} do not broadcast to the weight {}", length.shape(),
+                      v.shape());
+  }
+  if (length.dtype() != v.dtype()) {
+    raise<DtypeError>("[weight_norm] dtypes must be equal, got {} and {}", v.dtype(),
+                      length.dtype());
+  }
+  check_same_device("weight_norm", v.device(), length.device());
+  return v * (length / sqrt(sum_to(square(v), length.shape())));
+}
+
 }  // namespace capstan

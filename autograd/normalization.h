@@ -3,8 +3,8 @@
 //   y = (x - mean) / sqrt(variance + epsilon) * weight + bias
 //
 // with the mean and the variance (divided by n, not n - 1) of the group. They differ only in what
-// makes a group. Weight and bias may be null. All throw ShapeError, DtypeError (floating point,
-// all equal), DeviceError, and ValueError for an epsilon below 0.
+// makes a group. Weight and bias may be null. weight_norm stands apart. All throw ShapeError,
+// DtypeError (floating point, all equal), DeviceError, and ValueError for an epsilon below 0.
 #pragma once
 
 #include "core/tensor.h"
@@ -40,5 +40,11 @@ struct BatchStatistics {
 /// receives the statistics. Throws ShapeError for less than two values a channel.
 Tensor batch_norm(const Tensor& x, const Tensor* weight = nullptr, const Tensor* bias = nullptr,
                   double epsilon = 1e-5, BatchStatistics* seen = nullptr);
+
+/// v / |v| * length, a weight whose direction and length are learned apart (Salimans, Kingma,
+/// "Weight normalization", NeurIPS 2016). `length` broadcasts to v, and each of its elements is
+/// that of the part of v over which it is repeated: [out, 1] of the rows of v [out, in], a scalar
+/// of all of it.
+Tensor weight_norm(const Tensor& v, const Tensor& length);
 
 }  // namespace capstan

@@ -48,6 +48,12 @@ Tensor floating_unary(const char* operation, Unary op, const Tensor& x) {
   return unary(op, x);
 }
 
+Tensor converted(const Tensor& constant, TensorOptions options) {
+  const Tensor out = empty(constant.shape(), options);
+  copy_elements(constant, out);
+  return out;
+}
+
 Shape reduced_shape(const char* operation, const Shape& shape, const Dims& axes, bool keepdim) {
   const AxisSet reduced(operation, axes, shape.rank());
   Shape out;

@@ -17,6 +17,9 @@ Tensor floating_unary(const char* operation, Unary op, const Tensor& x);
 /// `x` with another dtype and a shape that it broadcasts to; strides may be 0.
 Tensor as_operand(const Tensor& x, Dtype dtype, const Shape& shape);
 
+/// The elements of a constant in the dtype and on the device of `options`, off the tape.
+Tensor converted(const Tensor& constant, TensorOptions options);
+
 /// `shape` without `axes` (none named: all of them), or with size 1 there if `keepdim`.
 Shape reduced_shape(const char* operation, const Shape& shape, const Dims& axes, bool keepdim);
 

@@ -96,6 +96,17 @@ struct Window2d {
   }
 };
 
+/// How queries and keys make the weights of attention.
+struct AttentionRules {
+  Tensor mask = {};     // broadcast to [batch, heads, m, n], added to the scores; or undefined
+  bool causal = false;  // query i sees the keys 0 to i + n - m
+  double scale = 1;     // of the scores
+  /// Each weight becomes 0 with probability `dropout`, and is divided by 1 - dropout else, after
+  /// the softmax: as dropout() of the whole matrix [batch, heads, m, n] with this seed and offset.
+  double dropout = 0;
+  uint64_t seed = 0, offset = 0;
+};
+
 struct Update;  // core/updates.h
 
 class Backend {
@@ -169,13 +180,13 @@ class Backend {
 
   /// out = softmax(scale q k^T + mask) v without the matrix of scores in memory, for dense q
   /// [batch, heads, m, d], k [batch, groups, n, d], v [batch, groups, n, e]; heads / groups
-  /// neighbouring heads share keys and values. mask (q's dtype; may be null) is a broadcast input
-  /// of [batch, heads, m, n]. `causal`: query i sees the keys 0 to i + n - m. A query that sees
-  /// none gets 0. log_sums [batch, heads, m, 2] is as in cross_entropy().
-  virtual void attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor* mask,
-                         bool causal, double scale, const Tensor& out, const Tensor& log_sums) = 0;
+  /// neighbouring heads share keys and values. The mask (q's dtype) is a broadcast input. A query
+  /// that sees no key gets 0. log_sums [batch, heads, m, 2] is as in cross_entropy().
+  virtual void attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                         const AttentionRules& rules, const Tensor& out,
+                         const Tensor& log_sums) = 0;
   virtual void attention_grad(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
-                              const Tensor* mask, bool causal, double scale, const Tensor& out,
+                              const AttentionRules& rules, const Tensor& out,
                               const Tensor& log_sums, const Tensor& q_grad, const Tensor& k_grad,
                               const Tensor& v_grad) = 0;
 

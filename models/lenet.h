@@ -3,9 +3,10 @@
 // Caffe's examples made common: ReLU, max pooling, 20 and 50 channels.
 #pragma once
 
-#include "nn/conv2d.h"
+#include "nn/convolution.h"
 #include "nn/layers.h"
 #include "nn/linear.h"
+#include "nn/pooling.h"
 
 namespace capstan::models {
 

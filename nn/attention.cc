@@ -2,6 +2,7 @@
 
 #include "autograd/views.h"
 #include "core/raise.h"
+#include "nn/layers.h"
 
 namespace capstan::nn {
 
@@ -30,7 +31,8 @@ MultiheadAttention::MultiheadAttention(int64_t width, int64_t heads, MultiheadOp
       query(width, width, {.bias = options.bias}),
       key(width, groups * head_size(width, heads, groups), {.bias = options.bias}),
       value(width, groups * head_size(width, heads, groups), {.bias = options.bias}),
-      out(width, width, {.bias = options.bias}) {}
+      out(width, width, {.bias = options.bias}),
+      dropout(Dropout(options.dropout.value_or(0)).p) {}
 
 Tensor MultiheadAttention::forward(const Tensor& x, const AttentionOptions& attention) {
   return forward(x, x, attention);
@@ -42,6 +44,10 @@ Tensor MultiheadAttention::forward(const Tensor& x, const Tensor& memory,
     raise<ShapeError>("[multihead_attention] takes [batch, n, width], got {} and {}", x.shape(),
                       memory.shape());
   }
+  if (attention.dropout != 0) {
+    raise<ValueError>("[multihead_attention] dropout is the layer's, not the call's, got {}",
+                      attention.dropout);
+  }
   Tensor q = split_heads(query(x), heads), k = split_heads(key(memory), groups);
   const Tensor v = split_heads(value(memory), groups);
   if (options.rotary) {
@@ -50,7 +56,9 @@ Tensor MultiheadAttention::forward(const Tensor& x, const Tensor& memory,
     q = rotary_embedding(q, {.offset = first, .base = options.base});
     k = rotary_embedding(k, {.base = options.base});
   }
-  const Tensor y = scaled_dot_product_attention(q, k, v, attention);
+  AttentionOptions rules = attention;
+  rules.dropout = training() ? dropout : 0;
+  const Tensor y = scaled_dot_product_attention(q, k, v, rules);
   return out(reshape(transpose(y, 1, 2), x.shape()));
 }
 

@@ -12,16 +12,20 @@ struct MultiheadOptions {
   bool bias = true;     // in the four projections
   bool rotary = false;  // turns queries and keys by their positions
   double base = 10000;  // of the rotation
+  /// Of the weights, in training. Unless given: none, or in a layer of a Transformer that layer's.
+  std::optional<double> dropout = {};
 };
 
 /// Attention of `heads` heads on vectors of size `width`, which the heads share out evenly. Throws
-/// ValueError for numbers that do not divide so. The weights of attention have no dropout.
+/// ValueError for numbers that do not divide so, for a dropout outside [0, 1), and for a call that
+/// brings one of its own.
 struct MultiheadAttention : Module {
   MultiheadAttention(int64_t width, int64_t heads, MultiheadOptions options = {});
 
   int64_t heads, groups;
   MultiheadOptions options;
   Linear query, key, value, out;
+  double dropout;
   CAPSTAN_MODULE(MultiheadAttention, query, key, value, out)
 
   /// Self-attention of x [batch, n, width]: the same shape.

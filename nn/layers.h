@@ -1,8 +1,8 @@
-// Defines the layers without parameters; the activations are in activations.h.
+// Defines the layers without parameters; activations and pools have headers of their own.
 #pragma once
 
 #include "autograd/dropout.h"
-#include "autograd/pooling.h"
+#include "autograd/upsample.h"
 #include "autograd/views.h"
 #include "nn/activations.h"
 #include "nn/module.h"
@@ -15,35 +15,20 @@ struct Flatten : Module {
   Tensor forward(const Tensor& x) { return flatten(x, 1); }
 };
 
-/// Largest of each window of [n, c, h, w]; windows lie side by side unless a stride is given.
-struct MaxPool2d : Module {
-  explicit MaxPool2d(int64_t kernel, int64_t stride = 0, int64_t padding = 0)
-      : window{.kernel = {kernel, kernel},
-               .stride = {stride ? stride : kernel, stride ? stride : kernel},
-               .padding = {padding, padding}} {}
+/// Images [n, c, h, w] to other sizes (autograd/upsample.h), given as a factor or as such.
+struct Upsample : Module {
+  explicit Upsample(double scale, Interpolation mode = Interpolation::nearest)
+      : scale(scale), mode(mode) {}
+  Upsample(int64_t height, int64_t width, Interpolation mode = Interpolation::nearest)
+      : height(height), width(width), mode(mode) {}
 
-  Window2d window;
-  CAPSTAN_MODULE(MaxPool2d)
-  Tensor forward(const Tensor& x) { return max_pool2d(x, window); }
-};
-
-/// Mean of each window of [n, c, h, w], padding counting as 0; windows as in MaxPool2d.
-struct AvgPool2d : Module {
-  explicit AvgPool2d(int64_t kernel, int64_t stride = 0, int64_t padding = 0)
-      : window(MaxPool2d(kernel, stride, padding).window) {}
-
-  Window2d window;
-  CAPSTAN_MODULE(AvgPool2d)
-  Tensor forward(const Tensor& x) { return avg_pool2d(x, window); }
-};
-
-/// [n, c, h, w] to means [n, c, height, width]; 1 by 1 is the global mean.
-struct AdaptiveAvgPool2d : Module {
-  AdaptiveAvgPool2d(int64_t height, int64_t width) : height(height), width(width) {}
-
-  int64_t height, width;
-  CAPSTAN_MODULE(AdaptiveAvgPool2d)
-  Tensor forward(const Tensor& x) { return adaptive_avg_pool2d(x, height, width); }
+  std::optional<double> scale;
+  int64_t height = 0, width = 0;  // without a scale
+  Interpolation mode;
+  CAPSTAN_MODULE(Upsample)
+  Tensor forward(const Tensor& x) {
+    return scale ? upsample(x, *scale, mode) : upsample(x, height, width, mode);
+  }
 };
 
 /// Dropout in training, the identity in evaluation. Draws from the thread's default generator.

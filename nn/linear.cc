@@ -13,4 +13,13 @@ Linear::Linear(int64_t in, int64_t out, LinearOptions options)
 
 Tensor Linear::forward(const Tensor& x) { return linear(x, weight, bias ? &*bias : nullptr); }
 
+Bilinear::Bilinear(int64_t left, int64_t right, int64_t out, LinearOptions options)
+    : weight(fan_in_uniform({out, left, right}, left)) {
+  if (options.bias) bias.emplace(fan_in_uniform({out}, left));
+}
+
+Tensor Bilinear::forward(const Tensor& a, const Tensor& b) {
+  return bilinear(a, b, weight, bias ? &*bias : nullptr);
+}
+
 }  // namespace capstan::nn

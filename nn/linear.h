@@ -1,4 +1,4 @@
-// Defines Linear, a fully connected layer.
+// Defines Linear, a fully connected layer, and Bilinear, which connects two inputs.
 #pragma once
 
 #include "nn/module.h"
@@ -18,6 +18,18 @@ struct Linear : Module {
   CAPSTAN_MODULE(Linear, weight, bias)
 
   Tensor forward(const Tensor& x);
+};
+
+/// a [..., left] and b [..., right] to [..., out]: the sum of a[i] weight[o, i, j] b[j] over i and
+/// j, plus bias[o]. weight [out, left, right], bias [out].
+struct Bilinear : Module {
+  Bilinear(int64_t left, int64_t right, int64_t out, LinearOptions options = {});
+
+  Parameter weight;
+  std::optional<Parameter> bias;
+  CAPSTAN_MODULE(Bilinear, weight, bias)
+
+  Tensor forward(const Tensor& a, const Tensor& b);
 };
 
 }  // namespace capstan::nn

@@ -151,6 +151,27 @@ void tie(Parameter& a, Parameter& b) {
 
 namespace detail {
 
+namespace {
+
+thread_local Module* running = nullptr;  // the innermost module that has a label
+
+std::string name_in(Module* caller, Module& module) {
+  if (caller) {
+    for (const auto& [name, member] : caller->modules()) {
+      if (member == &module && member != caller) return name;
+    }
+  }
+  return module.type_name();
+}
+
+}  // namespace
+
+ModuleLabel::ModuleLabel(Module& module)
+    : caller_(running), label_(name_in(running, module), std::source_location()) {
+  running = &module;
+}
+ModuleLabel::~ModuleLabel() { running = caller_; }
+
 void unshare(Module& copy) {
   replace_tensors(copy, [](const Tensor& old, bool) { return leaf_like(old, dense_copy(old)); });
 }

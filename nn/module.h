@@ -23,6 +23,7 @@
 #include <string_view>
 #include <vector>
 
+#include "autograd/anomaly.h"
 #include "autograd/node.h"
 
 namespace capstan::nn {
@@ -62,6 +63,23 @@ class MemberVisitor {
   virtual void buffer(const std::string& name, Buffer& buffer) = 0;
   virtual void module(const std::string& name, Module& module) = 0;
 };
+
+namespace detail {
+
+/// A Label for a module that runs: its name in the module that called it ("blocks.2"), or its type.
+class ModuleLabel {
+ public:
+  explicit ModuleLabel(Module& module);
+  ~ModuleLabel();
+  ModuleLabel(const ModuleLabel&) = delete;
+  ModuleLabel& operator=(const ModuleLabel&) = delete;
+
+ private:
+  Module* caller_;
+  Label label_;
+};
+
+}  // namespace detail
 
 /// Base of all modules.
 class Module {
@@ -109,9 +127,11 @@ class Module {
     return *this;
   }
 
-  /// Calls `forward` between the hooks.
+  /// Calls `forward` between the hooks. Inside a DetectAnomaly, messages name the module.
   template <class Forward>
   auto call(Forward&& forward) {
+    std::optional<detail::ModuleLabel> label;
+    if (capstan::detail::watching) label.emplace(*this);
     if (before_forward.empty() && after_forward.empty()) return forward();
     before_forward.for_each([&](const auto& hook) { hook(*this); });
     auto result = forward();

@@ -14,6 +14,20 @@ Tensor residual(const Tensor& x, LayerNorm& norm, Dropout& dropout, bool norm_fi
   return norm(x + dropout(part(x)));
 }
 
+/// The layer's attention drops what the layer does, unless told otherwise.
+MultiheadOptions attention_options(const TransformerOptions& options) {
+  MultiheadOptions attention = options.attention;
+  attention.dropout = attention.dropout.value_or(options.dropout);
+  return attention;
+}
+
+/// The memory has positions of its own.
+MultiheadOptions memory_options(const TransformerOptions& options) {
+  MultiheadOptions attention = attention_options(options);
+  attention.rotary = false;
+  return attention;
+}
+
 }  // namespace
 
 FeedForward::FeedForward(int64_t width, const TransformerOptions& options)
@@ -29,7 +43,7 @@ Tensor FeedForward::forward(const Tensor& x) {
 
 TransformerEncoderLayer::TransformerEncoderLayer(int64_t width, int64_t heads,
                                                  const TransformerOptions& options)
-    : attention(width, heads, options.attention),
+    : attention(width, heads, attention_options(options)),
       feed_forward(width, options),
       attention_norm(width),
       feed_forward_norm(width),
@@ -45,9 +59,8 @@ Tensor TransformerEncoderLayer::forward(const Tensor& x, const AttentionOptions&
 
 TransformerDecoderLayer::TransformerDecoderLayer(int64_t width, int64_t heads,
                                                  const TransformerOptions& options)
-    : attention(width, heads, options.attention),
-      memory_attention(width, heads,
-                       {.groups = options.attention.groups, .bias = options.attention.bias}),
+    : attention(width, heads, attention_options(options)),
+      memory_attention(width, heads, memory_options(options)),
       feed_forward(width, options),
       attention_norm(width),
       memory_norm(width),

@@ -13,7 +13,7 @@ namespace capstan::nn {
 
 struct TransformerOptions {
   int64_t hidden = 2048;  // width of the feed-forward part
-  double dropout = 0.1;   // of what each part adds, and inside the feed-forward part
+  double dropout = 0.1;   // of what each part adds, inside the feed-forward part and of attention
   bool norm_first = false;
   bool gelu = false;  // in place of relu
   MultiheadOptions attention = {};

@@ -8,9 +8,10 @@
 // and in the end out /= sum. Backward makes p again from the kept most and log(sum):
 //   d v += p^T d out;  d s = p * (d out v^T - rows' sums of d out * out)
 //   d q += scale d s k;  d k += scale d s^T q
+// Dropout puts factors of 0 or 1 / (1 - probability) on p before it meets v, and on d out v^T;
+// backward makes them again from the random stream. (The rows' sums need none: out has them.)
 #include <cmath>
 #include <limits>
-#include <optional>
 
 #include "core/cpu/cpu_backend.h"
 #include "core/cpu/fold.h"
@@ -18,6 +19,7 @@
 #include "core/cpu/product.h"
 #include "core/cpu/scratch.h"
 #include "core/cpu/vector_math.h"
+#include "core/cpu/words.h"
 
 namespace capstan {
 namespace {
@@ -51,25 +53,22 @@ template <class T>
 struct Scores {
   Heads<const T> q, k;
   int64_t heads, share;  // heads; heads that share keys
-  std::optional<Layout> mask;
+  const AttentionRules& rules;
   const T* biases;
-  bool causal;
   T scale;
 
-  Scores(const Tensor& q, const Tensor& k, const Tensor* mask, bool causal, double scale)
+  Scores(const Tensor& q, const Tensor& k, const AttentionRules& rules)
       : q(q.data<T>(), q),
         k(k.data<T>(), k),
         heads(q.size(1)),
         share(k.size(1) ? q.size(1) / k.size(1) : 1),
-        biases(mask ? mask->data<T>() : nullptr),
-        causal(causal),
-        scale(static_cast<T>(scale)) {
-    if (mask) this->mask = mask->layout();
-  }
+        rules(rules),
+        biases(rules.mask.defined() ? rules.mask.data<T>() : nullptr),
+        scale(static_cast<T>(rules.scale)) {}
 
   /// Keys that query i sees: those before this one.
   int64_t reach(int64_t i) const {
-    return causal ? std::clamp<int64_t>(i + 1 + k.rows - q.rows, 0, k.rows) : k.rows;
+    return rules.causal ? std::clamp<int64_t>(i + 1 + k.rows - q.rows, 0, k.rows) : k.rows;
   }
 
   /// Calls f(tile) for the tiles of a block of queries, leaving out those that nobody sees.
@@ -86,8 +85,8 @@ struct Scores {
     for (int64_t r = 0; r < t.rows; ++r) {
       T* const row = s + r * t.columns;
       cpu::map_row(t.columns, row, 1, row, 1, [this](T value) { return value * scale; });
-      if (mask) {
-        const Strides& step = mask->strides;
+      if (biases) {
+        const Strides& step = rules.mask.strides();
         const T* const bias = biases + t.head / heads * step[0] + t.head % heads * step[1] +
                               (t.i + r) * step[2] + t.j * step[3];
         cpu::map_row(t.columns, row, 1, bias, step[3], row, 1,
@@ -96,6 +95,20 @@ struct Scores {
       const int64_t seen = std::clamp<int64_t>(reach(t.i + r) - t.j, 0, t.columns);
       std::fill(row + seen, row + t.columns, kNever<T>);
     }
+  }
+
+  /// The factors of dropout for row r of a tile.
+  void write_factors(const Tile& t, int64_t r, T* factors) const {
+    constexpr uint64_t kBlocks = kKeys / 4 + 1;  // a row's words, from any one on
+    const uint64_t first = (t.head * q.rows + t.i + r) * k.rows + t.j;  // in the whole matrix
+    const float least = static_cast<float>(rules.dropout);
+    const T kept = static_cast<T>(1 / (1 - rules.dropout));
+    cpu::for_each_piece<1, kBlocks>(rules.seed, rules.offset + first, 0, t.columns,
+                                    [=](int64_t j, int64_t n, const uint32_t* words) {
+                                      cpu::map_row(n, words, 1, factors + j, 1, [=](uint32_t word) {
+                                        return unit_uniform(word) >= least ? kept : T{0};
+                                      });
+                                    });
   }
 };
 
@@ -110,12 +123,18 @@ void exponentials(T* row, int64_t count, T most, T rest = 0) {
   cpu::transform<formulas::Exp>(count, row, 1, row, 1);
 }
 
+/// row *= factors.
+template <class T>
+void multiply_row(int64_t count, T* row, const T* factors) {
+  cpu::map_row(count, row, 1, factors, 1, row, 1, [](T a, T b) { return a * b; });
+}
+
 }  // namespace
 
-void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor* mask,
-                           bool causal, double scale, const Tensor& out, const Tensor& log_sums) {
+void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                           const AttentionRules& rules, const Tensor& out, const Tensor& log_sums) {
   visit_floating(q.dtype(), "attention", [&]<class T>() {
-    const Scores<T> scores(q, k, mask, causal, scale);
+    const Scores<T> scores(q, k, rules);
     const Heads<const T> values(v.data<T>(), v);
     const Heads<T> results(out.mutable_data<T>(), out);
     T* const kept = log_sums.mutable_data<T>();
@@ -142,6 +161,11 @@ void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, co
             exponentials(row, t.columns, next);
             most[r] = next;
             sum[r] = sum[r] * shrink + cpu::fold_row<cpu::Sum<T>>(row, t.columns, 1);
+            if (rules.dropout > 0) {
+              T factors[kKeys];
+              scores.write_factors(t, r, factors);
+              multiply_row(t.columns, row, factors);
+            }
             T* const to = result + r * width;
             cpu::map_row(width, to, 1, to, 1, [shrink](T value) { return value * shrink; });
           }
@@ -163,11 +187,11 @@ void CpuBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, co
 }
 
 void CpuBackend::attention_grad(const Tensor& grad, const Tensor& q, const Tensor& k,
-                                const Tensor& v, const Tensor* mask, bool causal, double scale,
-                                const Tensor& out, const Tensor& log_sums, const Tensor& q_grad,
-                                const Tensor& k_grad, const Tensor& v_grad) {
+                                const Tensor& v, const AttentionRules& rules, const Tensor& out,
+                                const Tensor& log_sums, const Tensor& q_grad, const Tensor& k_grad,
+                                const Tensor& v_grad) {
   visit_floating(q.dtype(), "attention", [&]<class T>() {
-    const Scores<T> scores(q, k, mask, causal, scale);
+    const Scores<T> scores(q, k, rules);
     const Heads<const T> values(v.data<T>(), v), results(out.data<T>(), out);
     const Heads<const T> slopes(grad.data<T>(), grad);
     const Heads<T> dq(q_grad.mutable_data<T>(), q), dk(k_grad.mutable_data<T>(), k);
@@ -199,8 +223,14 @@ void CpuBackend::attention_grad(const Tensor& grad, const Tensor& q, const Tenso
                 for (int64_t c = 0; c < values.columns; ++c) total += double(a[c]) * b[c];
                 const T mean = static_cast<T>(total), factor = scores.scale;
                 T* const to = ds + r * t.columns;
+                T factors[kKeys];
+                if (rules.dropout > 0) {
+                  scores.write_factors(t, r, factors);
+                  multiply_row(t.columns, to, factors);
+                }
                 cpu::map_row(t.columns, row, 1, to, 1, to, 1,
                              [=](T weight, T slope) { return weight * (slope - mean) * factor; });
+                if (rules.dropout > 0) multiply_row(t.columns, row, factors);
               }
               const auto weights = Matrix<T>::dense(p, t.rows, t.columns);
               const auto dscores = Matrix<T>::dense(ds, t.rows, t.columns);

@@ -63,12 +63,11 @@ class CpuBackend : public Backend {
                       double epsilon, const Tensor& x_grad) override;
 
   // attention.cc
-  void attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor* mask, bool causal,
-                 double scale, const Tensor& out, const Tensor& log_sums) override;
+  void attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionRules& rules,
+                 const Tensor& out, const Tensor& log_sums) override;
   void attention_grad(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
-                      const Tensor* mask, bool causal, double scale, const Tensor& out,
-                      const Tensor& log_sums, const Tensor& q_grad, const Tensor& k_grad,
-                      const Tensor& v_grad) override;
+                      const AttentionRules& rules, const Tensor& out, const Tensor& log_sums,
+                      const Tensor& q_grad, const Tensor& k_grad, const Tensor& v_grad) override;
 
   // conv2d.cc
   void conv2d(const Tensor& x, const Tensor& weight, const Tensor* bias, const Window2d& window,

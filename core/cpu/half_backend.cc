@@ -35,17 +35,10 @@ class Rounded {
   Tensor wide_;
 };
 
-/// As widened(), of a tensor that may be missing.
-class Optional {
- public:
-  explicit Optional(const Tensor* half) {
-    if (half) wide_ = widened(*half);
-  }
-  const Tensor* get() const { return wide_.defined() ? &wide_ : nullptr; }
-
- private:
-  Tensor wide_;
-};
+AttentionRules widened(AttentionRules rules) {
+  if (rules.mask.defined()) rules.mask = widened(rules.mask);
+  return rules;
+}
 
 }  // namespace
 
@@ -113,24 +106,25 @@ void HalfBackend::normalize_grad(const Tensor& grad, const Tensor& x, const Tens
   CpuBackend::normalize_grad(widened(grad), widened(x), stats, center, epsilon, Rounded(x_grad));
 }
 
-void HalfBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor* mask,
-                            bool causal, double scale, const Tensor& out, const Tensor& log_sums) {
-  CpuBackend::attention(widened(q), widened(k), widened(v), Optional(mask).get(), causal, scale,
-                        Rounded(out), log_sums);
+void HalfBackend::attention(const Tensor& q, const Tensor& k, const Tensor& v,
+                            const AttentionRules& rules, const Tensor& out,
+                            const Tensor& log_sums) {
+  CpuBackend::attention(widened(q), widened(k), widened(v), widened(rules), Rounded(out), log_sums);
 }
 
 void HalfBackend::attention_grad(const Tensor& grad, const Tensor& q, const Tensor& k,
-                                 const Tensor& v, const Tensor* mask, bool causal, double scale,
-                                 const Tensor& out, const Tensor& log_sums, const Tensor& q_grad,
-                                 const Tensor& k_grad, const Tensor& v_grad) {
-  CpuBackend::attention_grad(widened(grad), widened(q), widened(k), widened(v),
-                             Optional(mask).get(), causal, scale, widened(out), log_sums,
-                             Rounded(q_grad), Rounded(k_grad), Rounded(v_grad));
+                                 const Tensor& v, const AttentionRules& rules, const Tensor& out,
+                                 const Tensor& log_sums, const Tensor& q_grad, const Tensor& k_grad,
+                                 const Tensor& v_grad) {
+  CpuBackend::attention_grad(widened(grad), widened(q), widened(k), widened(v), widened(rules),
+                             widened(out), log_sums, Rounded(q_grad), Rounded(k_grad),
+                             Rounded(v_grad));
 }
 
 void HalfBackend::conv2d(const Tensor& x, const Tensor& weight, const Tensor* bias,
                          const Window2d& window, const Tensor& out) {
-  CpuBackend::conv2d(widened(x), widened(weight), Optional(bias).get(), window, Rounded(out));
+  const Tensor wide = bias ? widened(*bias) : Tensor();
+  CpuBackend::conv2d(widened(x), widened(weight), bias ? &wide : nullptr, window, Rounded(out));
 }
 
 void HalfBackend::conv2d_input_grad(const Tensor& grad, const Tensor& weight,

@@ -58,6 +58,11 @@ int64_t seen_pairs(int64_t queries, int64_t keys, bool causal) {
   return pairs;
 }
 
+/// Operations that a mask and dropout add to each of them.
+int64_t extras(const AttentionRules& rules) {
+  return (rules.mask.defined() ? 1 : 0) + (rules.dropout > 0 ? 1 : 0);
+}
+
 /// Operations of an optimizer's rule on one element, as its formula in core/updates.h is written.
 struct UpdateFlops {
   int64_t operator()(const SgdRule& rule) const { return rule.nesterov ? 9 : 7; }
@@ -159,27 +164,27 @@ class MetaBackend final : public Backend {
     count("normalize_grad", on_each(x, center ? 9 : 6), {&grad, &x, &stats}, {&x_grad});
   }
 
-  void attention(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor* mask, bool causal,
-                 double, const Tensor& out, const Tensor& log_sums) override {
+  void attention(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionRules& rules,
+                 const Tensor& out, const Tensor& log_sums) override {
     const int64_t d = q.size(3), e = v.size(3);
     const int64_t heads = q.size(0) * q.size(1);
-    const int64_t pairs = heads * seen_pairs(q.size(2), k.size(2), causal);
-    // Each pair: q k (2 d), scale, largest, difference, exp, sum, p v (2 e), mask. Then a division.
-    const int64_t flops = pairs * (2 * d + 5 + 2 * e + (mask ? 1 : 0)) + out.numel();
-    count("attention", flops, {&q, &k, &v, mask}, {&out, &log_sums});
+    const int64_t pairs = heads * seen_pairs(q.size(2), k.size(2), rules.causal);
+    // Each pair: q k (2 d), scale, largest, difference, exp, sum, p v (2 e), mask, dropout. Then a
+    // division.
+    const int64_t flops = pairs * (2 * d + 5 + 2 * e + extras(rules)) + out.numel();
+    count("attention", flops, {&q, &k, &v, &rules.mask}, {&out, &log_sums});
   }
   void attention_grad(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
-                      const Tensor* mask, bool causal, double, const Tensor& out,
-                      const Tensor& log_sums, const Tensor& q_grad, const Tensor& k_grad,
-                      const Tensor& v_grad) override {
+                      const AttentionRules& rules, const Tensor& out, const Tensor& log_sums,
+                      const Tensor& q_grad, const Tensor& k_grad, const Tensor& v_grad) override {
     const int64_t d = q.size(3), e = v.size(3);
     const int64_t heads = q.size(0) * q.size(1);
-    const int64_t pairs = heads * seen_pairs(q.size(2), k.size(2), causal);
+    const int64_t pairs = heads * seen_pairs(q.size(2), k.size(2), rules.causal);
     // Each pair: the score again (2 d), p = exp(scale * score - largest - log of the sum) (4), its
     // gradient grad v (2 e), (that - delta) * p * scale (3), and the products for q, k (2 d each)
     // and v (2 e). Before it, delta = sum(grad * out).
-    const int64_t flops = pairs * (6 * d + 7 + 4 * e + (mask ? 1 : 0)) + 2 * out.numel();
-    count("attention_grad", flops, {&grad, &q, &k, &v, mask, &out, &log_sums},
+    const int64_t flops = pairs * (6 * d + 7 + 4 * e + extras(rules)) + 2 * out.numel();
+    count("attention_grad", flops, {&grad, &q, &k, &v, &rules.mask, &out, &log_sums},
           {&q_grad, &k_grad, &v_grad});
   }
 

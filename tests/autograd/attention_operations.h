@@ -1,6 +1,8 @@
 // The rows of attention.
 #pragma once
 
+#include <cmath>
+
 #include "autograd/attention.h"
 #include "autograd/elementwise.h"
 #include "autograd/node.h"
@@ -13,6 +15,13 @@ inline std::vector<Operation> attention_operations() {
     return
         [=](const Tensors& x) { return scaled_dot_product_attention(x[0], x[1], x[2], options); };
   };
+  const auto dropped = [](bool causal) {
+    return [=](const Tensors& x) {
+      Generator generator(7);  // as in recorder.py
+      return scaled_dot_product_attention(x[0], x[1], x[2], {.causal = causal, .dropout = 0.25},
+                                          generator);
+    };
+  };
   const auto turn = [](const RotaryOptions& options) {
     return [=](const Tensors& x) { return rotary_embedding(x[0], options); };
   };
@@ -23,6 +32,11 @@ inline std::vector<Operation> attention_operations() {
   const auto masked = [good](const Tensor& mask) {
     return
         [=] { return scaled_dot_product_attention(of(good), of(good), of(good), {.mask = mask}); };
+  };
+  const auto with_dropout = [good](double dropout) {
+    return [=] {
+      return scaled_dot_product_attention(of(good), of(good), of(good), {.dropout = dropout});
+    };
   };
   const auto other = [good](const Tensor& k) {
     return [=] { return scaled_dot_product_attention(of(good), k, of(good)); };
@@ -41,7 +55,9 @@ inline std::vector<Operation> attention_operations() {
          [](const Tensors& x) {
            const Tensor mask = cast(x[3], x[0].dtype()) * 0.5;
            return scaled_dot_product_attention(x[0], x[1], x[2], {.mask = mask});
-         }}},
+         }},
+        {"dropped", dropped(false)},
+        {"dropped_causal", dropped(true)}},
        {fails<ShapeError>("got [2, 3, 4], [2, 3, 4] and [2, 3, 4]",
                           shapes({2, 3, 4}, {2, 3, 4}, {2, 3, 4})),
         fails<ShapeError>("takes q", shapes(good, {2, 2, 3, 4}, good)),
@@ -56,6 +72,9 @@ inline std::vector<Operation> attention_operations() {
         fails<DtypeError>("must be bool or float32 as the queries, got int64", masked(whole({3}))),
         fails<DeviceError>("cpu:0 and meta", masked(elsewhere({3}))),
         fails<GradientError>("detach() it", masked(require_grad(of({3})))),
+        fails<ValueError>("dropout must be in [0, 1), got 1", with_dropout(1)),
+        fails<ValueError>("got -0.5", with_dropout(-0.5)),
+        fails<ValueError>("got nan", with_dropout(std::nan(""))),
         fails<DtypeError>(
             "got int64",
             [=] { return scaled_dot_product_attention(whole(good), whole(good), whole(good)); }),

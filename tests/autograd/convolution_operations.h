@@ -1,8 +1,7 @@
-// The rows of convolutions but conv2d, and of average pooling.
+// The rows of convolutions but conv2d.
 #pragma once
 
 #include "autograd/convolution.h"
-#include "autograd/pooling.h"
 #include "tests/autograd/operation.h"
 
 namespace capstan::testing {
@@ -101,50 +100,6 @@ inline std::vector<Operation> convolution_operations() {
                           [=] {
                             const Tensor bias = of({2});
                             return conv_transpose2d(of({1, 2, 3, 3}), of(good), &bias, pairs);
-                          })}},
-  };
-}
-
-inline std::vector<Operation> pooling_operations() {
-  const auto pool = [](const Window2d& window) {
-    return [=](const Tensors& x) { return avg_pool2d(x[0], window); };
-  };
-  const auto adaptive = [](int64_t height, int64_t width) {
-    return [=](const Tensors& x) { return adaptive_avg_pool2d(x[0], height, width); };
-  };
-  const auto refused = [](const Window2d& window) {
-    return [=] { return avg_pool2d(of({1, 1, 4, 4}), window); };
-  };
-  return {
-      {"avg_pool2d",
-       {{"pairs", pool({.kernel = {2, 2}, .stride = {2, 2}})},
-        {"overlap", pool({.kernel = {3, 2}, .stride = {2, 1}, .padding = {1, 0}})}},
-       {fails<DtypeError>("got int64",
-                          [] {
-                            return avg_pool2d(whole({1, 1, 2, 2}), {});
-                          }),
-        fails<ShapeError>("a window of 5 does not fit", refused({.kernel = {5, 1}})),
-        fails<ValueError>("at most half of the kernel, got 2 and 3",
-                          refused({.kernel = {3, 3}, .padding = {2, 2}})),
-        fails<ValueError>("a pool has no dilation, got 2",
-                          refused({.kernel = {2, 2}, .dilation = {2, 2}}))}},
-      {"adaptive_avg_pool2d",
-       {{"global", adaptive(1, 1)}, {"uneven", adaptive(3, 4)}},
-       {fails<ValueError>("at least 1, got 0 and 2",
-                          [] {
-                            return adaptive_avg_pool2d(of({1, 1, 2, 2}), 0, 2);
-                          }),
-        fails<ShapeError>("got [2, 2]",
-                          [] {
-                            return adaptive_avg_pool2d(of({2, 2}), 1, 1);
-                          }),
-        fails<ShapeError>("does not fit",
-                          [] {
-                            return adaptive_avg_pool2d(of({1, 1, 0, 2}), 1, 1);
-                          }),
-        fails<DtypeError>("got int64",
-                          [] {
-                            return adaptive_avg_pool2d(whole({1, 1, 2, 2}), 1, 1);
                           })}},
   };
 }

@@ -215,7 +215,7 @@ inline std::vector<Operation> dropout_operations() {
   return {{"dropout",
            {{"quarter",
              [](const Tensors& x) {
-               Generator generator(7);  // as in make_golden.py
+               Generator generator(7);  // as in recorder.py
                return dropout(x[0], 0.25, generator);
              }}},
            {fails<ValueError>("in [0, 1), got 1", [] { return dropout(of({2}), 1); }),

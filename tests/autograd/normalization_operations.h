@@ -28,6 +28,7 @@ inline std::vector<Operation> normalization_operations() {
   const auto batch = [](const Tensor& x, const Tensor* weight, const Tensor* bias) {
     return batch_norm(x, weight, bias);
   };
+  const auto lengths = [](const Tensors& x) { return weight_norm(x[0], x[1]); };
   // What every one of them refuses, for an input of `shape` and a weight of size `width`.
   const auto failures = [](const auto& f, const Shape& shape, int64_t width,
                            std::vector<Failure> more) {
@@ -94,6 +95,28 @@ inline std::vector<Operation> normalization_operations() {
                                 return batch_norm(of({1, 3}));
                               }),
             fails<ShapeError>("[n, channels, ...], got [3]", [] { return batch_norm(of({3})); })})},
+      {"weight_norm",
+       {{"rows", lengths}, {"columns", lengths}, {"whole", lengths}},
+       {fails<ShapeError>("do not broadcast",
+                          [] {
+                            return weight_norm(of({2, 3}), of({2}));
+                          }),
+        fails<ShapeError>("lengths [2, 2, 3] do not broadcast to the weight [2, 3]",
+                          [] {
+                            return weight_norm(of({2, 3}), of({2, 2, 3}));
+                          }),
+        fails<DtypeError>("got int64",
+                          [] {
+                            return weight_norm(whole({2, 3}), whole({}));
+                          }),
+        fails<DtypeError>("float32 and float64",
+                          [] {
+                            return weight_norm(of({2, 3}), of({}, Dtype::float64));
+                          }),
+        fails<DeviceError>("cpu:0 and meta",
+                           [] {
+                             return weight_norm(of({2, 3}), elsewhere({}));
+                           })}},
   };
 }
 

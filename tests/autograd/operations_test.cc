@@ -29,6 +29,7 @@
 #include "tests/autograd/normalization_operations.h"
 #include "tests/autograd/operation_checks.h"
 #include "tests/autograd/pair_loss_operations.h"
+#include "tests/autograd/pooling_operations.h"
 #include "tests/autograd/product_operations.h"
 #include "tests/autograd/reduce_operations.h"
 

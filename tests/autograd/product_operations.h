@@ -20,6 +20,10 @@ inline std::vector<Operation> product_operations() {
   const auto dots = [](const Dims& axes_a, const Dims& axes_b) {
     return [=](const Tensors& x) { return tensordot(x[0], x[1], axes_a, axes_b); };
   };
+  const auto pairs = [](const Tensor& a, const Tensor& b, const Tensor& weight,
+                        const Tensor& bias = {}) {
+    return [=] { return bilinear(a, b, weight, bias.defined() ? &bias : nullptr); };
+  };
   const auto with_bias = [](const Tensor& bias) { return linear(of({2, 3}), of({4, 3}), &bias); };
   return {
       {"matmul",
@@ -81,6 +85,29 @@ inline std::vector<Operation> product_operations() {
                            [] {
                              return linear(of({2, 3}), elsewhere({4, 3}));
                            })}},
+      {"bilinear",
+       {{"bias", [](const Tensors& x) { return bilinear(x[0], x[1], x[2], &x[3]); }},
+        {"no_bias", [](const Tensors& x) { return bilinear(x[0], x[1], x[2]); }}},
+       {fails<ShapeError>("got [2, 3], [2, 3] and [5, 3, 4]",
+                          pairs(of({2, 3}), of({2, 3}), of({5, 3, 4}))),
+        fails<ShapeError>("takes [..., m], [..., n]", pairs(of({2, 2}), of({2, 4}), of({5, 3, 4}))),
+        fails<ShapeError>("takes", pairs(of({2, 3}), of({1, 4}), of({5, 3, 4}))),
+        fails<ShapeError>("takes", pairs(of({2, 3}), of({4}), of({5, 3, 4}))),
+        fails<ShapeError>("takes", pairs(of({}), of({}), of({5, 3, 4}))),
+        fails<ShapeError>("takes", pairs(of({2, 3}), of({2, 4}), of({3, 4}))),
+        fails<ShapeError>("bias must be [5] for weight [5, 3, 4], got [4]",
+                          pairs(of({2, 3}), of({2, 4}), of({5, 3, 4}), of({4}))),
+        fails<DtypeError>("equal, got float32 and float64",
+                          pairs(of({2, 3}), of({2, 4}, Dtype::float64), of({5, 3, 4}))),
+        fails<DtypeError>("equal, got float32 and float64",
+                          pairs(of({2, 3}), of({2, 4}), of({5, 3, 4}, Dtype::float64))),
+        fails<DtypeError>("equal, got float32 and float64",
+                          pairs(of({2, 3}), of({2, 4}), of({5, 3, 4}), of({5}, Dtype::float64))),
+        fails<DtypeError>("got int64", pairs(whole({2, 3}), whole({2, 4}), whole({5, 3, 4}))),
+        fails<DeviceError>("cpu:0 and meta", pairs(of({2, 3}), elsewhere({2, 4}), of({5, 3, 4}))),
+        fails<DeviceError>("cpu:0 and meta", pairs(of({2, 3}), of({2, 4}), elsewhere({5, 3, 4}))),
+        fails<DeviceError>("cpu:0 and meta",
+                           pairs(of({2, 3}), of({2, 4}), of({5, 3, 4}), elsewhere({5})))}},
       {"bmm",
        only(bmm),
        {fails<ShapeError>("[2, 3] and [3, 2]",

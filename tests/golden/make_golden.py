@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from layout_families import indexing, rearrange, sorting, views
 from math_families import activations, elementwise, functions, reduce, statistics
 from product_families import einsums, linalg, products
-from recorder import INF, NAN, SPECIAL, Recorder, apart, random, representable, save, values
+from recorder import INF, NAN, SPECIAL, Recorder, apart, dropout, random, representable, save, values
 
 
 def losses():
@@ -133,24 +133,8 @@ def images():
     record.save()
 
 
-def philox(counter, key):
-    """Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011)."""
-    mask = 0xFFFFFFFF
-    for _ in range(10):
-        a, b = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
-        counter = [(b >> 32) ^ counter[1] ^ key[0], b & mask, (a >> 32) ^ counter[3] ^ key[1], a & mask]
-        key = [(key[0] + 0x9E3779B9) & mask, (key[1] + 0xBB67AE85) & mask]
-    return counter
-
-
 def random_drop():
     record = Recorder("dropout", 7)
-
-    def dropout(x):
-        """Seed 7, p 0.25: element i is kept if word i of the stream, as a number in [0, 1), is at least p."""
-        words = [w for block in range((x.numel() + 3) // 4) for w in philox([block, 0, 0, 0], [7, 0])]
-        kept = torch.tensor([(w >> 8) * 2.0 ** -24 >= 0.25 for w in words[:x.numel()]], dtype=torch.bool)
-        return torch.where(kept.reshape(x.shape), x / 0.75, torch.zeros_like(x))
 
     record.case("dropout.quarter", "plain", dropout, random(5, 7))
     record.case("dropout.quarter", "one", dropout, random(1, 1))

@@ -10,7 +10,7 @@ import sys
 import torch
 import torch.nn.functional as F
 
-from recorder import INF, NAN, SPECIAL, Recorder, apart, random, save, values
+from recorder import INF, NAN, SPECIAL, Recorder, apart, dropout, random, save, values
 
 
 def normalization():
@@ -42,6 +42,17 @@ def normalization():
            (0, 3, 4), images=((2, 3, 3, 2), (3,)))
     family("batch_norm", lambda x, w=None, b=None: F.batch_norm(x, None, None, w, b, True), (4, 3), (3,), (8, 1), (4, 0),
            lines=((2, 3, 5), (3,)), images=((2, 3, 3, 2), (3,)))
+
+    for variant, dim, lengths in (("rows", 0, (3, 1, 1)), ("columns", 1, (1, 4, 1)), ("whole", -1, ())):
+        function = lambda v, g: torch._weight_norm(v, g, dim)
+        record.case("weight_norm." + variant, "plain", function, random(3, 4, 2), random(*lengths))
+        record.case("weight_norm." + variant, "one", function, random(1, 1), random(*(() if dim < 0 else (1, 1))))
+        special = random(3, 4, 2)
+        special[0, 0, 0], special[2, 1, 1] = NAN, INF
+        record.case("weight_norm." + variant, "special", function, special, random(*lengths))
+    # PyTorch divides integers by 0 here.
+    record.case("weight_norm.rows", "empty", lambda v, g: v * g, random(0, 3), random(0, 1))
+    record.case("weight_norm.rows", "vector", lambda v, g: v / v.abs() * g, random(3), random(3))
     record.save()
 
 
@@ -127,7 +138,7 @@ def pair_losses():
 def attention():
     record = Recorder("attention", 23)
 
-    def attend(q, k, v, mask=None, causal=False, scale=None):
+    def attend(q, k, v, mask=None, causal=False, scale=None, drop=lambda weights: weights):
         share = q.shape[1] // max(1, k.shape[1])
         k, v = k.repeat_interleave(share, 1), v.repeat_interleave(share, 1)
         scores = q @ k.transpose(-1, -2) * (scale or 1 / math.sqrt(q.shape[-1]))
@@ -136,7 +147,7 @@ def attention():
         if causal:
             m, n = scores.shape[-2:]
             scores = scores.masked_fill(~torch.ones(m, n, dtype=torch.bool).tril(n - m), -INF)
-        return scores.softmax(-1) @ v
+        return drop(scores.softmax(-1)) @ v
 
     def qkv(batch=1, heads=2, groups=None, m=3, n=4, d=5, e=None):
         groups = groups or heads
@@ -174,6 +185,11 @@ def attention():
     record.case("rotary_embedding.halves", "special", rotary, SPECIAL[:4].reshape(1, 4))
     record.case("rotary_embedding.offset", "plain", lambda x: rotary(x, 5), random(2, 3, 4))
     record.case("rotary_embedding.pairs", "plain", lambda x: rotary(x, 1, True), random(2, 3, 4))
+
+    record.case(name + ".dropped", "plain", lambda *x: attend(*x, drop=dropout), *qkv(2, 4, 2, m=3, n=5, d=2))
+    # Beyond one tile of queries and keys.
+    record.case(name + ".dropped_causal", "plain", lambda *x: attend(*x, causal=True, drop=dropout),
+                *qkv(1, 1, m=70, n=140, d=2, e=1))
     record.save()
 
 
@@ -228,6 +244,41 @@ def pooling():
            (0, 2, 4, 4))
     family("adaptive_avg_pool2d.uneven", lambda x: F.adaptive_avg_pool2d(x, (3, 4)), (2, 2, 5, 6), (1, 1, 1, 1),
            (0, 2, 4, 4))
+
+    def peaks(name, function, plain, one, empty):
+        """Of numbers that are apart; the winner of equals is the first, row by row."""
+        record.case(name, "plain", function, apart(*plain))
+        record.case(name, "ties", function, torch.randint(0, 2, plain).double())
+        record.case(name, "one", function, random(*one))
+        record.case(name, "empty", function, random(*empty))
+        special = random(*plain)
+        special.view(-1)[:3] = values(NAN, INF, -INF)
+        record.case(name, "special", function, special)
+    peaks("adaptive_max_pool2d.global", lambda x: F.adaptive_max_pool2d(x, (1, 1)), (2, 2, 5, 6), (1, 1, 1, 1),
+          (0, 2, 4, 4))
+    peaks("adaptive_max_pool2d.uneven", lambda x: F.adaptive_max_pool2d(x, (3, 4)), (2, 2, 5, 6), (1, 1, 1, 1),
+          (0, 2, 4, 4))
+    peaks("max_pool1d.pairs", lambda x: F.max_pool1d(x, 2), (2, 3, 7), (1, 1, 2), (0, 2, 4))
+    peaks("max_pool1d.overlap", lambda x: F.max_pool1d(x, 3, 2, 1), (2, 3, 7), (1, 1, 1), (0, 2, 4))
+    peaks("adaptive_max_pool1d.uneven", lambda x: F.adaptive_max_pool1d(x, 3), (2, 3, 7), (1, 1, 1), (0, 2, 4))
+    family("avg_pool1d.pairs", lambda x: F.avg_pool1d(x, 2), (2, 3, 7), (1, 1, 2), (0, 2, 4))
+    family("avg_pool1d.overlap", lambda x: F.avg_pool1d(x, 3, 2, 1), (2, 3, 7), (1, 1, 1), (0, 2, 4))
+    family("adaptive_avg_pool1d.uneven", lambda x: F.adaptive_avg_pool1d(x, 3), (2, 3, 7), (1, 1, 1), (0, 2, 4))
+
+    # (Where a scale leaves the size of an axis as it is, some of PyTorch's kernels copy it and others do not.)
+    modes = {"nearest": dict(mode="nearest"), "bilinear": dict(mode="bilinear", align_corners=False),
+             "aligned": dict(mode="bilinear", align_corners=True)}
+    for mode, options in modes.items():
+        for variant, size in {"larger": dict(size=(7, 5)), "smaller": dict(size=(2, 1)), "twice": dict(scale_factor=2),
+                              "fraction": dict(scale_factor=1.7)}.items():
+            function = lambda x: F.interpolate(x, **size, **options)
+            record.case(f"upsample.{mode}_{variant}", "plain", function, random(2, 2, 3, 4))
+            record.case(f"upsample.{mode}_{variant}", "one", function, random(1, 1, 1, 1))
+        special = random(1, 1, 3, 4)
+        special[0, 0, 1, 1] = NAN
+        record.case(f"upsample.{mode}_twice", "special", lambda x: F.interpolate(x, scale_factor=2, **options), special)
+        # PyTorch refuses an empty batch.
+        record.case(f"upsample.{mode}_twice", "empty", lambda x: x.repeat(1, 1, 2, 2), random(0, 2, 3, 4))
     record.save()
 
 
@@ -301,6 +352,21 @@ def modules():
            random(2, 3, 4), names=encoder_names)
     module("decoder", torch.nn.TransformerDecoderLayer(4, 2, **layer), random(2, 4, 4), random(2, 3, 4),
            names=decoder_names, call=lambda net, x, memory: net(x, memory, tgt_mask=future))
+
+    def pair(net, *shapes):
+        return net, *(random(*shape) for shape in shapes)
+    options = dict(stride=2, padding=1, dilation=2, groups=2)
+    module("conv1d", *pair(torch.nn.Conv1d(4, 6, 3, **options), (2, 4, 9)))
+    module("conv2d", *pair(torch.nn.Conv2d(4, 6, 3, **options), (2, 4, 7, 6)))
+    module("conv3d", *pair(torch.nn.Conv3d(2, 4, 3, **options), (1, 2, 4, 5, 3)))
+    options["output_padding"] = 1
+    module("conv_transpose1d", *pair(torch.nn.ConvTranspose1d(4, 6, 3, **options), (2, 4, 5)))
+    module("conv_transpose2d", *pair(torch.nn.ConvTranspose2d(4, 6, 3, **options), (2, 4, 3, 4)))
+    module("bilinear", *pair(torch.nn.Bilinear(3, 2, 4), (2, 5, 3), (2, 5, 2)))
+    weight_norm = torch.nn.utils.weight_norm
+    module("weight_norm_linear", *pair(weight_norm(torch.nn.Linear(3, 4)), (2, 3)))
+    module("weight_norm_conv", *pair(weight_norm(torch.nn.Conv1d(2, 3, 2), dim=1), (2, 2, 5)))
+    module("weight_norm_whole", *pair(weight_norm(torch.nn.Linear(3, 4, bias=False), dim=None), (2, 3)))
     save("modules", kept)
 
 

@@ -71,6 +71,18 @@ def products():
     rows("empty", random(3, 2), [])
     rows("no_columns", random(3, 0), [1, 1])
     rows("special", SPECIAL.reshape(3, 2), [2, 0, 0])
+
+    for name, bias in (("bilinear.bias", True), ("bilinear.no_bias", False)):
+        def bilinear(data, a, b, outs=2):
+            record.case(name, data, F.bilinear, a, b, random(outs, a.shape[-1], b.shape[-1]), *[random(outs)] * bias)
+        bilinear("plain", random(4, 3), random(4, 2))
+        bilinear("vector", random(3), random(2))
+        bilinear("batches", random(2, 3, 1), random(2, 3, 4), 3)
+        bilinear("one", random(1, 1), random(1, 1), 1)
+        bilinear("empty", random(0, 3), random(0, 2))
+        special = random(2, 3)
+        special[0, 0] = NAN
+        bilinear("special", special, random(2, 2))
     record.save()
 
 

@@ -51,6 +51,23 @@ def values(*numbers):
     return torch.tensor(numbers, dtype=torch.float64)
 
 
+def philox(counter, key):
+    """Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011)."""
+    mask = 0xFFFFFFFF
+    for _ in range(10):
+        a, b = 0xD2511F53 * counter[0], 0xCD9E8D57 * counter[2]
+        counter = [(b >> 32) ^ counter[1] ^ key[0], b & mask, (a >> 32) ^ counter[3] ^ key[1], a & mask]
+        key = [(key[0] + 0x9E3779B9) & mask, (key[1] + 0xBB67AE85) & mask]
+    return counter
+
+
+def dropout(x):
+    """Seed 7, p 0.25: element i is kept if word i of the stream, as a number in [0, 1), is at least p."""
+    words = [w for block in range((x.numel() + 3) // 4) for w in philox([block, 0, 0, 0], [7, 0])]
+    kept = torch.tensor([(w >> 8) * 2.0 ** -24 >= 0.25 for w in words[:x.numel()]], dtype=torch.bool)
+    return torch.where(kept.reshape(x.shape), x / 0.75, torch.zeros_like(x))
+
+
 class Recorder:
     """Collects the cases of one file."""
 

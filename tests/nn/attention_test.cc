@@ -4,6 +4,7 @@
 
 #include <limits>
 
+#include "autograd/dropout.h"
 #include "autograd/gradcheck.h"
 #include "autograd/matmul.h"
 #include "autograd/rearrange.h"
@@ -68,7 +69,8 @@ TEST_CASE("attention gives the same bits on any number of threads") {
       return require_grad(rand(shape, -1, 1, {}, generator));
     };
     const Tensor q = leaf({2, 4, 150, 16}), k = leaf({2, 2, 150, 16}), v = leaf({2, 2, 150, 16});
-    const Tensor out = scaled_dot_product_attention(q, k, v, {.causal = true});
+    const Tensor out =
+        scaled_dot_product_attention(q, k, v, {.causal = true, .dropout = 0.2}, generator);
     backward(sum(square(out)));
     set_thread_count(2);
     return std::vector{out.to_vector<float>(), q.grad().to_vector<float>(),
@@ -120,6 +122,62 @@ TEST_CASE("attention of rotary positions depends on distances only") {
   const Tensor whole = attention(x, AttentionOptions{.causal = true});
   const Tensor last = attention(slice(x, 1, 4, 5), x, AttentionOptions{.causal = true});
   CHECK(testing::distance(slice(whole, 1, 4, 5), last) < 1e-6);
+}
+
+TEST_CASE("dropout drops what it would of the whole matrix of weights, and draws as many numbers") {
+  const TensorOptions exact{.dtype = Dtype::float64};
+  const auto leaf = [&](const Shape& shape) { return require_grad(rand(shape, -1, 1, exact)); };
+  const Tensor q = leaf({2, 3, 70, 8}), k = leaf({2, 3, 140, 8}), v = leaf({2, 3, 140, 5});
+  const Tensor seed = rand({2, 3, 70, 5}, -1, 1, exact);
+  const auto results = [&](const auto& f) {
+    for (const Tensor* t : {&q, &k, &v}) zero_grad(*t);
+    Generator generator(5, 3);
+    const Tensor out = f(generator);
+    backward(out, {.seed = seed});
+    CHECK(generator.offset() == 3 + 2 * 3 * 70 * 140);
+    return std::vector<Tensor>{out, dense_copy(q.grad()), dense_copy(k.grad()),
+                               dense_copy(v.grad())};
+  };
+  const auto fast = results([&](Generator& generator) {
+    return scaled_dot_product_attention(q, k, v, {.dropout = 0.4}, generator);
+  });
+  const auto slow = results([&](Generator& generator) {
+    const Tensor weights = softmax(matmul(q, transpose(k, 2, 3)) / std::sqrt(8.0));
+    return matmul(dropout(weights, 0.4, generator), v);
+  });
+  for (size_t i = 0; i < fast.size(); ++i) CHECK(testing::distance(fast[i], slow[i]) < 1e-12);
+
+  Generator generator(5, 3);
+  scaled_dot_product_attention(q, k, v, {}, generator);
+  CHECK(generator.offset() == 3);  // without dropout nothing is drawn
+}
+
+TEST_CASE("attention drops in training only, and a Transformer's layer decides for its attention") {
+  MultiheadAttention attention(8, 2, {.dropout = 0.5});
+  const Tensor x = rand({1, 6, 8});
+  const auto result = [&] { return attention(x).to_vector<float>(); };
+  CHECK(result() != result());
+  manual_seed(4);
+  const auto first = result();
+  manual_seed(4);
+  CHECK(result() == first);
+  attention.eval();
+  const uint64_t before = default_generator().offset();
+  CHECK(result() == result());
+  CHECK(default_generator().offset() == before);
+
+  CHECK(MultiheadAttention(8, 2).dropout == 0);
+  const TransformerDecoderLayer decoder(8, 2, {.dropout = 0.3});
+  CHECK(decoder.attention.dropout == 0.3);
+  CHECK(decoder.memory_attention.dropout == 0.3);
+  CHECK(TransformerEncoderLayer(8, 2).attention.dropout == 0.1);
+  CHECK(TransformerEncoderLayer(8, 2, {.attention = {.dropout = 0}}).attention.dropout == 0);
+
+  CHECK_THROWS_WITH_AS(MultiheadAttention(8, 2, {.dropout = 1}),
+                       doctest::Contains("[dropout] p must be in [0, 1), got 1"), ValueError);
+  CHECK_THROWS_WITH_AS(attention(x, AttentionOptions{.dropout = 0.5}),
+                       "[multihead_attention] dropout is the layer's, not the call's, got 0.5",
+                       ValueError);
 }
 
 TEST_CASE("attention layers say what does not fit") {

@@ -10,9 +10,10 @@
 #include "autograd/reduce.h"
 #include "autograd/softmax.h"
 #include "core/error.h"
-#include "nn/conv2d.h"
+#include "nn/convolution.h"
 #include "nn/init.h"
 #include "nn/linear.h"
+#include "nn/pooling.h"
 #include "nn/sequential.h"
 #include "nn/state.h"
 #include "tests/nn/reference.h"
@@ -111,30 +112,7 @@ TEST_CASE("layers say what does not fit") {
   Conv2d conv(1, 2, 3);
   CHECK_THROWS_WITH_AS(conv(ones({1, 3, 8, 8})), Contains("[conv2d] weight must be [out, 3, 3, 3]"),
                        ShapeError);
-  MaxPool2d pool(3);
-  CHECK_THROWS_AS(pool(ones({1, 1, 2, 2})), ShapeError);
   CHECK_THROWS_AS(Flatten{}(ones({4})), ShapeError);
-}
-
-TEST_CASE("a pool's windows lie side by side unless a stride is given") {
-  CHECK(MaxPool2d(3)(ones({1, 1, 9, 7})).shape() == Shape{1, 1, 3, 2});
-  CHECK(MaxPool2d(3, 1)(ones({1, 1, 9, 7})).shape() == Shape{1, 1, 7, 5});
-  CHECK(MaxPool2d(3, 2, 1)(ones({1, 1, 9, 7})).shape() == Shape{1, 1, 5, 4});
-  CHECK(AvgPool2d(3)(ones({1, 1, 9, 7})).shape() == Shape{1, 1, 3, 2});
-  CHECK(AvgPool2d(3, 2, 1)(ones({1, 1, 9, 7})).shape() == Shape{1, 1, 5, 4});
-  CHECK(AdaptiveAvgPool2d(2, 3)(ones({1, 1, 9, 7})).shape() == Shape{1, 1, 2, 3});
-}
-
-TEST_CASE("a convolution's groups and dilation reach its weight and its windows") {
-  manual_seed(1);
-  Conv2d conv(4, 6, 3, {.padding = 2, .dilation = 2, .groups = 2});
-  CHECK(conv.weight.shape() == Shape{6, 2, 3, 3});
-  CHECK(max(conv.weight).item<float>() > 0.9 / std::sqrt(18.0));
-  CHECK(conv(ones({1, 4, 7, 7})).shape() == Shape{1, 6, 7, 7});
-  CHECK_THROWS_WITH_AS(Conv2d(4, 6, 3, {.groups = 4}),
-                       "[conv2d] 4 channels and 6 outputs cannot be cut into 4 equal groups",
-                       ValueError);
-  CHECK_THROWS_AS(Conv2d(4, 6, 3, {.groups = 0}), ValueError);
 }
 
 TEST_CASE("dropout drops p of the elements, keeps the mean, and backward drops the same") {
@@ -189,6 +167,32 @@ TEST_CASE("dropout2d drops whole channels, in training only") {
   CHECK_THROWS_WITH_AS(drop(ones({2})), "[dropout2d] takes [n, channels, ...], got [2]",
                        ShapeError);
   CHECK_THROWS_AS(Dropout2d(1), ValueError);
+}
+
+TEST_CASE("upsampling goes by a factor or to a size") {
+  const Tensor x = from_vector<float>({1, 2, 3, 4}, {1, 1, 2, 2});
+  CHECK(Upsample(2)(x).shape() == Shape{1, 1, 4, 4});
+  CHECK(Upsample(1.5)(x).shape() == Shape{1, 1, 3, 3});
+  CHECK(Upsample(1, 3)(x).to_vector<float>() == std::vector<float>{1, 1, 2});
+  CHECK(Upsample(2, 3, Interpolation::bilinear_aligned)(x).to_vector<float>() ==
+        std::vector<float>{1, 1.5, 2, 3, 3.5, 4});
+  CHECK(Upsample(2, Interpolation::bilinear)(x).to_vector<float>()[1] == 1.25f);
+  CHECK_THROWS_WITH_AS(Upsample(0.0)(x), Contains("[upsample] scale must be above 0"), ValueError);
+  CHECK_THROWS_AS(Upsample(0, 3)(x), ValueError);
+}
+
+TEST_CASE("a bilinear layer starts uniform within 1/sqrt(left), and gives PyTorch's results") {
+  manual_seed(2);
+  const Bilinear pairs(50, 20, 4);
+  CHECK(pairs.weight.shape() == Shape{4, 50, 20});
+  const double bound = 1 / std::sqrt(50.0);
+  CHECK(max(pairs.weight).item<float>() <= bound);
+  CHECK(max(pairs.weight).item<float>() > 0.95 * bound);
+  CHECK(max(pairs.bias.value()).item<float>() <= bound);
+  CHECK(Bilinear(2, 3, 4, {.bias = false}).parameters().size() == 1);
+  CHECK_THROWS_AS(Bilinear(0, 3, 4), ValueError);
+  compare_with_pytorch(Bilinear(3, 2, 4), "bilinear",
+                       [](auto& net, const auto& x) { return net(x[0], x[1]); });
 }
 
 TEST_CASE("activations are there as layers") {

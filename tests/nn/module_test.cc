@@ -1,6 +1,7 @@
 // Tests of Module: names and order, ties, copies and clones, modes, hooks, conversion.
 #include <doctest/doctest.h>
 
+#include "autograd/anomaly.h"
 #include "autograd/elementwise.h"
 #include "autograd/engine.h"
 #include "autograd/reduce.h"
@@ -43,6 +44,25 @@ struct Pair : Module {
   Block left, right{false};
   CAPSTAN_MODULE(Pair, left, right)
   Tensor forward(const Tensor& x) { return right(left(x)); }
+};
+
+/// The logarithm, which makes a NaN of what is below 0.
+struct Log : Module {
+  CAPSTAN_MODULE(Log)
+  Tensor forward(const Tensor& x) { return log(x); }
+};
+
+/// Runs a member, and a layer that it has not listed.
+struct Logs : Module {
+  ModuleList<Log> logs{Log(), Log()};
+  CAPSTAN_MODULE(Logs, logs)
+  Tensor forward(const Tensor& x) { return Log()(logs[1](x)); }
+};
+
+struct OuterLogs : Module {
+  Logs inner;
+  CAPSTAN_MODULE(OuterLogs, inner)
+  Tensor forward(const Tensor& x) { return inner(x); }
 };
 
 template <class Named>
@@ -226,6 +246,18 @@ TEST_CASE("to() converts floating tensors, and integers stay what they count") {
   CHECK(pair.left.average.dtype() == Dtype::float64);
   CHECK(pair.left.average.policy == BufferPolicy::replicated);
   CHECK(pair(cast(batch(), Dtype::float64)).dtype() == Dtype::float64);
+}
+
+TEST_CASE("inside a DetectAnomaly, messages name the modules that run") {
+  OuterLogs model;
+  const Tensor negative = full({1}, -1), half = full({1}, 0.5);
+  const DetectAnomaly watch;
+  for (int i = 0; i < 2; ++i) {  // the second time as the first, though that threw
+    CHECK_THROWS_WITH_AS(model(negative), Contains("in: 'OuterLogs' > 'inner' > 'logs.1'\n"),
+                         GradientError);
+  }
+  CHECK_THROWS_WITH_AS(model(half), Contains("in: 'OuterLogs' > 'inner' > 'Log'\n"), GradientError);
+  CHECK_THROWS_WITH_AS(log(negative), Contains("in: no Label"), GradientError);
 }
 
 TEST_CASE("to() moves to another device; on meta there are shapes only") {

@@ -1,0 +1,67 @@
+#include "nn/convolution.h"
+
+#include "autograd/convolution.h"
+#include "core/raise.h"
+#include "nn/init.h"
+
+namespace capstan::nn {
+
+namespace {
+
+Shape weight_shape(const char* name, Shape shape, int64_t groups) {
+  if (groups < 1 || shape[0] % groups != 0 || shape[1] % groups != 0) {
+    raise<ValueError>("[{}] a weight {} cannot be cut into {} equal groups", name, shape, groups);
+  }
+  shape[1] /= groups;
+  return shape;
+}
+
+int64_t fan_in(Shape weight) {
+  weight.erase(0);
+  return numel(weight);
+}
+Tensor start(const Shape& weight) { return fan_in_uniform(weight, fan_in(weight)); }
+
+ConvolutionOptions sliding(const ConvOptions& options) {
+  return {.stride = options.stride,
+          .padding = options.padding,
+          .dilation = options.dilation,
+          .groups = options.groups};
+}
+
+Window2d window(const Tensor& weight, const ConvOptions& options) {
+  return {.kernel = {weight.size(2), weight.size(3)},
+          .stride = {options.stride, options.stride},
+          .padding = {options.padding, options.padding},
+          .dilation = {options.dilation, options.dilation}};
+}
+
+}  // namespace
+
+Convolution::Convolution(const char* name, Shape shape, int64_t out, const ConvOptions& options)
+    : options(options), weight(start(weight_shape(name, shape, options.groups))) {
+  if (options.bias) bias.emplace(fan_in_uniform({out}, fan_in(weight.shape())));
+}
+
+Tensor Conv1d::forward(const Tensor& x) {
+  return conv1d(x, weight, bias_or_null(), sliding(options));
+}
+
+Tensor Conv2d::forward(const Tensor& x) {
+  return conv2d(x, weight, bias_or_null(), window(weight, options), options.groups);
+}
+
+Tensor Conv3d::forward(const Tensor& x) {
+  return conv3d(x, weight, bias_or_null(), sliding(options));
+}
+
+Tensor ConvTranspose1d::forward(const Tensor& x) {
+  return conv_transpose1d(x, weight, bias_or_null(), sliding(options), output_padding);
+}
+
+Tensor ConvTranspose2d::forward(const Tensor& x) {
+  return conv_transpose2d(x, weight, bias_or_null(), window(weight, options), options.groups,
+                          output_padding);
+}
+
+}  // namespace capstan::nn
