@@ -94,6 +94,19 @@ struct Window2d {
   }
 };
 
+/// The cells of recurrent layers; their formulas stand in autograd/recurrence.h. A layer of `width`
+/// works with [gates * width] sums of products a row, carries states of `states` parts (h, and c of
+/// the LSTM) and keeps [kept * width] numbers a row for the gradient.
+enum class Cell { rnn_tanh, rnn_relu, lstm, gru };
+struct CellSizes {
+  int64_t gates, states, kept;
+};
+constexpr CellSizes sizes_of(Cell cell) {
+  if (cell == Cell::lstm) return {4, 2, 5};
+  if (cell == Cell::gru) return {3, 1, 4};
+  return {1, 1, 1};
+}
+
 struct Update;  // core/updates.h
 
 class Backend {
@@ -190,6 +203,19 @@ class Backend {
   virtual void max_pool2d(const Tensor& x, const Window2d& window, const Tensor& out,
                           const Tensor& chosen) = 0;
   virtual void max_pool2d_grad(const Tensor& grad, const Tensor& chosen, const Tensor& x_grad) = 0;
+
+  // One step of a recurrent cell on n rows (see Cell). x and hidden [n, gates * width] are the
+  // products of the input and of h, bias (may be null) belongs to the second; kept [n, kept *
+  // width]. All are dense but for the axis in front of [states, n, width].
+  /// Steps `state` in place and copies it to `out`.
+  virtual void recurrent_step(Cell cell, const Tensor& x, const Tensor& hidden, const Tensor* bias,
+                              const Tensor& state, const Tensor& out, const Tensor& kept) = 0;
+  /// `grad` is that of `out`, `before` the state before the step. `state_grad` comes with the
+  /// gradient of the state after the step, and leaves with that of `before`, but for what goes
+  /// through `hidden`. x_grad and hidden_grad are one tensor, except for the GRU.
+  virtual void recurrent_step_grad(Cell cell, const Tensor& grad, const Tensor& kept,
+                                   const Tensor& before, const Tensor& state_grad,
+                                   const Tensor& x_grad, const Tensor& hidden_grad) = 0;
 
   // Linear algebra on a batch of dense matrices [batch, rows, columns]. Where a matrix may be
   // unfit, the number of the first that is comes back, or -1.

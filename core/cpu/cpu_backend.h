@@ -83,6 +83,13 @@ class CpuBackend final : public Backend {
                   const Tensor& chosen) override;
   void max_pool2d_grad(const Tensor& grad, const Tensor& chosen, const Tensor& x_grad) override;
 
+  // recurrent.cc
+  void recurrent_step(Cell cell, const Tensor& x, const Tensor& hidden, const Tensor* bias,
+                      const Tensor& state, const Tensor& out, const Tensor& kept) override;
+  void recurrent_step_grad(Cell cell, const Tensor& grad, const Tensor& kept, const Tensor& before,
+                           const Tensor& state_grad, const Tensor& x_grad,
+                           const Tensor& hidden_grad) override;
+
   // random.cc
   void uniform(uint64_t seed, uint64_t offset, double low, double high, const Tensor& out) override;
   void normal(uint64_t seed, uint64_t offset, double mean, double deviation,

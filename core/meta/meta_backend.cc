@@ -63,6 +63,11 @@ class MetaBackend final : public Backend {
   void max_pool2d(const Tensor&, const Window2d&, const Tensor&, const Tensor&) override {}
   void max_pool2d_grad(const Tensor&, const Tensor&, const Tensor&) override {}
 
+  void recurrent_step(Cell, const Tensor&, const Tensor&, const Tensor*, const Tensor&,
+                      const Tensor&, const Tensor&) override {}
+  void recurrent_step_grad(Cell, const Tensor&, const Tensor&, const Tensor&, const Tensor&,
+                           const Tensor&, const Tensor&) override {}
+
   void uniform(uint64_t, uint64_t, double, double, const Tensor&) override {}
   void normal(uint64_t, uint64_t, double, double, const Tensor&) override {}
   void integers(uint64_t, uint64_t, int64_t, uint64_t, const Tensor&) override {}

@@ -30,6 +30,7 @@
 #include "tests/autograd/pair_loss_operations.h"
 #include "tests/autograd/product_operations.h"
 #include "tests/autograd/reduce_operations.h"
+#include "tests/autograd/sequence_operations.h"
 
 namespace capstan::testing {
 namespace {
@@ -56,6 +57,7 @@ std::vector<Family> families() {
           {"pair_losses", pair_loss_operations()},
           {"normalization", normalization_operations()},
           {"attention", attention_operations()},
+          {"recurrence", recurrence_operations()},
           {"convolutions", convolution_operations()},
           {"pooling", pooling_operations()},
           {"images", image_operations()},
