@@ -14,6 +14,7 @@
 #include "autograd/attention.h"
 #include "autograd/checkpoint.h"
 #include "autograd/convolution.h"
+#include "autograd/ctc.h"
 #include "autograd/custom.h"
 #include "autograd/dropout.h"
 #include "autograd/einsum.h"

@@ -107,6 +107,11 @@ constexpr CellSizes sizes_of(Cell cell) {
   return {1, 1, 1};
 }
 
+/// Targets of ctc_loss(): sequence i of the batch has inputs[i] frames and targets[i] labels.
+struct CtcLengths {
+  std::span<const int64_t> inputs, targets;
+};
+
 struct Update;  // core/updates.h
 
 class Backend {
@@ -168,6 +173,16 @@ class Backend {
   virtual void cross_entropy_grad(const Tensor& grad, const Tensor& logits, const Tensor& targets,
                                   int64_t ignore, const Tensor& log_sums,
                                   const Tensor& logits_grad) = 0;
+
+  /// losses[i] = -log of the probability of the labels targets[i] (int64 [batch, longest],
+  /// validated up to their lengths) under dense log_p [n, batch, classes]; infinite where they do
+  /// not fit into the frames. alphas (float64 [batch, n, 2 longest + 1]) are kept for the gradient.
+  virtual void ctc_loss(const Tensor& log_p, const Tensor& targets, const CtcLengths& lengths,
+                        int64_t blank, const Tensor& losses, const Tensor& alphas) = 0;
+  /// NaN in frames of an infinite loss, 0 in those behind a sequence's end.
+  virtual void ctc_loss_grad(const Tensor& grad, const Tensor& log_p, const Tensor& targets,
+                             const CtcLengths& lengths, int64_t blank, const Tensor& losses,
+                             const Tensor& alphas, const Tensor& log_p_grad) = 0;
 
   // Normalisation of dense x [outer, groups, inner]: every group, over outer and inner, gets the
   // mean 0 and the variance 1, out = (x - mean) / sqrt(variance + epsilon). Unless `center`, the

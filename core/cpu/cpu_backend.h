@@ -56,6 +56,13 @@ class CpuBackend final : public Backend {
                           int64_t ignore, const Tensor& log_sums,
                           const Tensor& logits_grad) override;
 
+  // ctc.cc
+  void ctc_loss(const Tensor& log_p, const Tensor& targets, const CtcLengths& lengths,
+                int64_t blank, const Tensor& losses, const Tensor& alphas) override;
+  void ctc_loss_grad(const Tensor& grad, const Tensor& log_p, const Tensor& targets,
+                     const CtcLengths& lengths, int64_t blank, const Tensor& losses,
+                     const Tensor& alphas, const Tensor& log_p_grad) override;
+
   // normalize.cc
   void normalize(const Tensor& x, bool center, double epsilon, const Tensor& out,
                  const Tensor& stats) override;

@@ -47,6 +47,11 @@ class MetaBackend final : public Backend {
   void cross_entropy_grad(const Tensor&, const Tensor&, const Tensor&, int64_t, const Tensor&,
                           const Tensor&) override {}
 
+  void ctc_loss(const Tensor&, const Tensor&, const CtcLengths&, int64_t, const Tensor&,
+                const Tensor&) override {}
+  void ctc_loss_grad(const Tensor&, const Tensor&, const Tensor&, const CtcLengths&, int64_t,
+                     const Tensor&, const Tensor&, const Tensor&) override {}
+
   void normalize(const Tensor&, bool, double, const Tensor&, const Tensor&) override {}
   void normalize_grad(const Tensor&, const Tensor&, const Tensor&, bool, double,
                       const Tensor&) override {}

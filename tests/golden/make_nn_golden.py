@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 
 from recorder import INF, NAN, SPECIAL, Recorder, apart, random, record_module, save, values
-from sequence_families import recurrence, recurrent
+from sequence_families import ctc, recurrence, recurrent
 
 
 def normalization():
@@ -282,7 +282,7 @@ def modules():
     save("modules", kept)
 
 
-FAMILIES = (normalization, pair_losses, attention, convolutions, pooling, modules, recurrence, recurrent)
+FAMILIES = (normalization, pair_losses, attention, convolutions, pooling, modules, recurrence, recurrent, ctc)
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

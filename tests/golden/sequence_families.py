@@ -1,4 +1,4 @@
-"""References of recurrent layers."""
+"""References of recurrent layers and of the loss of connectionist temporal classification."""
 import torch
 import torch.nn.functional as F
 
@@ -94,3 +94,36 @@ def recurrent():
                   call=lambda net, x, h, c: flat(*net(x, (h, c))))
     record_module(kept, "LSTMCell/start", torch.nn.LSTMCell(3, 4), random(2, 3), call=lambda net, x: flat(*net(x)))
     save("recurrent", kept)
+
+
+def ctc():
+    record = Recorder("ctc", 33)
+
+    def losses(x, targets, shorter=0, **options):
+        """Of sequences i that are i * shorter frames shorter than all, and have so many labels less."""
+        n, batch, _ = x.shape
+        lengths = [[max(0, size - i * shorter) for i in range(batch)] for size in (n, targets.shape[1])]
+        reduction = options.pop("reduction", "mean")
+        if batch == 0:
+            return x.sum() if reduction != "none" else x.sum((0, 2))
+        return F.ctc_loss(x.log_softmax(-1), targets, *map(torch.tensor, lengths), reduction=reduction, **options)
+
+    def case(variant, data, shape, targets, **options):
+        targets = torch.tensor(targets, dtype=torch.int64).reshape(shape[1], -1 if shape[1] else 2)
+        x = random(*shape)
+        if data == "special":
+            x[0, 0, 0], x[1, 1, 2] = NAN, -INF
+        record.case("ctc_loss." + variant, data, lambda x, t: losses(x, t, **options), x, targets)
+    for reduction in ("mean", "sum", "none"):
+        case(reduction, "plain", (6, 2, 4), [[1, 3, 2], [2, 2, 1]], reduction=reduction)
+    case("mean", "one", (1, 1, 2), [[1]])
+    case("mean", "empty", (4, 0, 3), [])
+    case("mean", "no_labels", (4, 2, 3), [[], []])
+    case("none", "special", (4, 2, 3), [[1], [2]], reduction="none")
+    # What lies behind the lengths is not looked at.
+    case("shorter", "plain", (7, 4, 3), [[1, 2, 2, 1], [2, 1, 1, 9], [1, 1, -5, 0], [2, 7, 7, 7]], shorter=1,
+         reduction="none")
+    case("blank", "plain", (5, 2, 4), [[0, 1], [3, 3]], blank=2)
+    case("infinite", "special", (3, 3, 3), [[1, 1, 2], [1, 1, 2], [1, 2, 1]], reduction="none")
+    case("zero_infinity", "plain", (3, 3, 3), [[1, 1, 2], [1, 1, 2], [1, 2, 1]], zero_infinity=True)
+    record.save()
