@@ -107,6 +107,24 @@ struct AttentionRules {
   uint64_t seed = 0, offset = 0;
 };
 
+/// The cells of recurrent layers; their formulas stand in autograd/recurrence.h. A layer of `width`
+/// works with [gates * width] sums of products a row, carries states of `states` parts (h, and c of
+/// the LSTM) and keeps [kept * width] numbers a row for the gradient.
+enum class Cell { rnn_tanh, rnn_relu, lstm, gru };
+struct CellSizes {
+  int64_t gates, states, kept;
+};
+constexpr CellSizes sizes_of(Cell cell) {
+  if (cell == Cell::lstm) return {4, 2, 5};
+  if (cell == Cell::gru) return {3, 1, 4};
+  return {1, 1, 1};
+}
+
+/// Targets of ctc_loss(): sequence i of the batch has inputs[i] frames and targets[i] labels.
+struct CtcLengths {
+  std::span<const int64_t> inputs, targets;
+};
+
 struct Update;  // core/updates.h
 
 class Backend {
@@ -169,6 +187,16 @@ class Backend {
                                   int64_t ignore, const Tensor& log_sums,
                                   const Tensor& logits_grad) = 0;
 
+  /// losses[i] = -log of the probability of the labels targets[i] (int64 [batch, longest],
+  /// validated up to their lengths) under dense log_p [n, batch, classes]; infinite where they do
+  /// not fit into the frames. alphas (float64 [batch, n, 2 longest + 1]) are kept for the gradient.
+  virtual void ctc_loss(const Tensor& log_p, const Tensor& targets, const CtcLengths& lengths,
+                        int64_t blank, const Tensor& losses, const Tensor& alphas) = 0;
+  /// NaN in frames of an infinite loss, 0 in those behind a sequence's end.
+  virtual void ctc_loss_grad(const Tensor& grad, const Tensor& log_p, const Tensor& targets,
+                             const CtcLengths& lengths, int64_t blank, const Tensor& losses,
+                             const Tensor& alphas, const Tensor& log_p_grad) = 0;
+
   // Normalisation of dense x [outer, groups, inner]: every group, over outer and inner, gets the
   // mean 0 and the variance 1, out = (x - mean) / sqrt(variance + epsilon). Unless `center`, the
   // mean square takes the place of the variance and 0 that of the mean. stats [groups, 2] keeps
@@ -203,6 +231,19 @@ class Backend {
   virtual void max_pool2d(const Tensor& x, const Window2d& window, const Tensor& out,
                           const Tensor& chosen) = 0;
   virtual void max_pool2d_grad(const Tensor& grad, const Tensor& chosen, const Tensor& x_grad) = 0;
+
+  // One step of a recurrent cell on n rows (see Cell). x and hidden [n, gates * width] are the
+  // products of the input and of h, bias (may be null) belongs to the second; kept [n, kept *
+  // width]. All are dense but for the axis in front of [states, n, width].
+  /// Steps `state` in place and copies it to `out`.
+  virtual void recurrent_step(Cell cell, const Tensor& x, const Tensor& hidden, const Tensor* bias,
+                              const Tensor& state, const Tensor& out, const Tensor& kept) = 0;
+  /// `grad` is that of `out`, `before` the state before the step. `state_grad` comes with the
+  /// gradient of the state after the step, and leaves with that of `before`, but for what goes
+  /// through `hidden`. x_grad and hidden_grad are one tensor, except for the GRU.
+  virtual void recurrent_step_grad(Cell cell, const Tensor& grad, const Tensor& kept,
+                                   const Tensor& before, const Tensor& state_grad,
+                                   const Tensor& x_grad, const Tensor& hidden_grad) = 0;
 
   // Linear algebra on a batch of dense matrices [batch, rows, columns]. Where a matrix may be
   // unfit, the number of the first that is comes back, or -1.

@@ -12,9 +12,10 @@
 // (At namespace or class scope: C++ allows no member templates in a function's local struct.)
 //
 // A member may be a Parameter, a Buffer, a module, or a std::optional, ModuleList (std::vector) or
-// ModuleDict (std::map by name) of these. The order of the list is the order of the parameters
-// everywhere: in checkpoints, buckets and shards. Copying a module copies its handles: both use the
-// same parameters. clone() copies the numbers too.
+// ModuleDict (std::map by name) of these; or a struct that names its own members, in a function
+// visit_members(MemberVisitor&), as if they were the module's. The order of the list is the order
+// of the parameters everywhere: in checkpoints, buckets and shards. Copying a module copies its
+// handles: both use the same parameters. clone() copies the numbers too.
 #pragma once
 
 #include <map>
@@ -181,11 +182,14 @@ void visit_member(MemberVisitor& visitor, const std::string& name, Member& membe
     }
   } else if constexpr (is_dict<Member>::value) {
     for (auto& [key, value] : member) visit_member(visitor, name + "." + key, value);
-  } else {
-    static_assert(std::is_base_of_v<Module, Member>,
-                  "CAPSTAN_MODULE lists parameters, buffers, modules, and optionals, vectors or "
-                  "maps of them");
+  } else if constexpr (std::is_base_of_v<Module, Member>) {
     visitor.module(name, member);
+  } else {
+    static_assert(
+        requires { member.visit_members(visitor); },
+        "CAPSTAN_MODULE lists parameters, buffers, modules, optionals, vectors or maps "
+        "of them, and structs with visit_members()");
+    member.visit_members(visitor);
   }
 }
 

@@ -56,6 +56,13 @@ class CpuBackend : public Backend {
                           int64_t ignore, const Tensor& log_sums,
                           const Tensor& logits_grad) override;
 
+  // ctc.cc
+  void ctc_loss(const Tensor& log_p, const Tensor& targets, const CtcLengths& lengths,
+                int64_t blank, const Tensor& losses, const Tensor& alphas) override;
+  void ctc_loss_grad(const Tensor& grad, const Tensor& log_p, const Tensor& targets,
+                     const CtcLengths& lengths, int64_t blank, const Tensor& losses,
+                     const Tensor& alphas, const Tensor& log_p_grad) override;
+
   // normalize.cc
   void normalize(const Tensor& x, bool center, double epsilon, const Tensor& out,
                  const Tensor& stats) override;
@@ -81,6 +88,13 @@ class CpuBackend : public Backend {
   void max_pool2d(const Tensor& x, const Window2d& window, const Tensor& out,
                   const Tensor& chosen) override;
   void max_pool2d_grad(const Tensor& grad, const Tensor& chosen, const Tensor& x_grad) override;
+
+  // recurrent.cc
+  void recurrent_step(Cell cell, const Tensor& x, const Tensor& hidden, const Tensor* bias,
+                      const Tensor& state, const Tensor& out, const Tensor& kept) override;
+  void recurrent_step_grad(Cell cell, const Tensor& grad, const Tensor& kept, const Tensor& before,
+                           const Tensor& state_grad, const Tensor& x_grad,
+                           const Tensor& hidden_grad) override;
 
   // random.cc
   void uniform(uint64_t seed, uint64_t offset, double low, double high, const Tensor& out) override;

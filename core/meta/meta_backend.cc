@@ -63,6 +63,15 @@ int64_t extras(const AttentionRules& rules) {
   return (rules.mask.defined() ? 1 : 0) + (rules.dropout > 0 ? 1 : 0);
 }
 
+/// Places of a label, or of a blank around one, in all frames of all sequences.
+int64_t ctc_states(const CtcLengths& lengths) {
+  int64_t states = 0;
+  for (size_t i = 0; i < lengths.inputs.size(); ++i) {
+    states += lengths.inputs[i] * (2 * lengths.targets[i] + 1);
+  }
+  return states;
+}
+
 /// Operations of an optimizer's rule on one element, as its formula in core/updates.h is written.
 struct UpdateFlops {
   int64_t operator()(const SgdRule& rule) const { return rule.nesterov ? 9 : 7; }
@@ -152,6 +161,19 @@ class MetaBackend final : public Backend {
           {&logits_grad});
   }
 
+  void ctc_loss(const Tensor& log_p, const Tensor& targets, const CtcLengths& lengths, int64_t,
+                const Tensor& losses, const Tensor& alphas) override {
+    // The log of a sum of three exponentials (12), and the score.
+    count("ctc_loss", 13 * ctc_states(lengths), {&log_p, &targets}, {&losses, &alphas});
+  }
+  void ctc_loss_grad(const Tensor& grad, const Tensor& log_p, const Tensor& targets,
+                     const CtcLengths& lengths, int64_t, const Tensor& losses, const Tensor& alphas,
+                     const Tensor& log_p_grad) override {
+    // The same backwards, and exp(alpha + beta - total) added to its class; then the slope.
+    count("ctc_loss_grad", 17 * ctc_states(lengths) + on_each(log_p),
+          {&grad, &log_p, &targets, &losses, &alphas}, {&log_p_grad});
+  }
+
   void normalize(const Tensor& x, bool center, double, const Tensor& out,
                  const Tensor& stats) override {
     // sum; difference, square, sum; difference, product. Or: square, sum; product.
@@ -207,6 +229,25 @@ class MetaBackend final : public Backend {
   }
   void max_pool2d_grad(const Tensor& grad, const Tensor& chosen, const Tensor& x_grad) override {
     count("max_pool2d_grad", on_each(grad), {&grad, &chosen}, {&x_grad});
+  }
+
+  // The formulas of autograd/recurrence.h, as core/cpu/recurrent.cc computes them.
+  void recurrent_step(Cell cell, const Tensor& x, const Tensor& hidden, const Tensor* bias,
+                      const Tensor& state, const Tensor& out, const Tensor& kept) override {
+    const int64_t gates = sizes_of(cell).gates;
+    const int64_t each = (bias ? gates : 0) + (cell == Cell::lstm  ? 13
+                                               : cell == Cell::gru ? 10
+                                                                   : 2);
+    count("recurrent_step", x.numel() / gates * each, {&x, &hidden, bias, &state},
+          {&state, &out, &kept});
+  }
+  void recurrent_step_grad(Cell cell, const Tensor& grad, const Tensor& kept, const Tensor& before,
+                           const Tensor& state_grad, const Tensor& x_grad,
+                           const Tensor& hidden_grad) override {
+    const auto [gates, states, _] = sizes_of(cell);
+    const int64_t each = states + (cell == Cell::lstm ? 22 : cell == Cell::gru ? 16 : 3);
+    count("recurrent_step_grad", x_grad.numel() / gates * each,
+          {&grad, &kept, &before, &state_grad}, {&state_grad, &x_grad, &hidden_grad});
   }
 
   int64_t cholesky(const Tensor& a, const Tensor& lower) override {

@@ -32,6 +32,7 @@
 #include "tests/autograd/pooling_operations.h"
 #include "tests/autograd/product_operations.h"
 #include "tests/autograd/reduce_operations.h"
+#include "tests/autograd/sequence_operations.h"
 
 namespace capstan::testing {
 namespace {
@@ -58,6 +59,8 @@ std::vector<Family> families() {
           {"pair_losses", pair_loss_operations()},
           {"normalization", normalization_operations()},
           {"attention", attention_operations()},
+          {"recurrence", recurrence_operations()},
+          {"ctc", ctc_operations()},
           {"convolutions", convolution_operations()},
           {"pooling", pooling_operations()},
           {"images", image_operations()},
@@ -120,6 +123,7 @@ TEST_CASE("every operation gives PyTorch's values and gradients, on all kinds of
             no_gradients.contains(operation.name)) {
           continue;
         }
+        if (column == second && !operation.has_second) continue;
         if (column == special && no_special.contains(operation.name)) continue;
         if (column == meta && !operation.on_meta) continue;
         CAPTURE(kColumnNames[column]);

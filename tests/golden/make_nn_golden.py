@@ -10,7 +10,8 @@ import sys
 import torch
 import torch.nn.functional as F
 
-from recorder import INF, NAN, SPECIAL, Recorder, apart, dropout, random, save, values
+from recorder import INF, NAN, SPECIAL, Recorder, apart, dropout, random, record_module, save, values
+from sequence_families import ctc, recurrence, recurrent
 
 
 def normalization():
@@ -308,32 +309,9 @@ def decoder_names(state):
 
 
 def modules():
-    """Layers: "<name>/weights/<parameter>", "in0", ..., "out", "grad0", ..., "grads/<parameter>" for sum(out * upstream),
-    "after/<buffer>" what the buffers hold then, and "evaluated", the result in evaluation mode after that."""
     torch.manual_seed(24)
     kept = {}
-
-    def module(name, net, *inputs, names=lambda state: state, call=lambda net, *x: net(*x)):
-        net.double()
-        with torch.no_grad():
-            for parameter in net.parameters():
-                parameter.copy_(random(*parameter.shape, low=-0.5, high=1.0))
-        start = {key: value.clone() for key, value in net.state_dict().items() if value.is_floating_point()}
-        leaves = [x.clone().requires_grad_(x.is_floating_point()) for x in inputs]
-        out = call(net, *leaves)
-        upstream = random(*out.shape)
-        out.backward(upstream)
-        grads = {key: parameter.grad for key, parameter in net.named_parameters()}
-        groups = {"weights": names(start), "grads": names(grads), "after": dict(net.named_buffers())}
-        kept.update({f"{name}/out": out, f"{name}/upstream": upstream})
-        for i, leaf in enumerate(leaves):
-            kept[f"{name}/in{i}"] = leaf
-            if leaf.requires_grad:
-                kept[f"{name}/grad{i}"] = leaf.grad
-        for group, tensors in groups.items():
-            kept.update({f"{name}/{group}/{key}": x.clone() for key, x in tensors.items() if x.is_floating_point()})
-        kept[f"{name}/evaluated"] = call(net.eval(), *leaves)
-
+    module = lambda *arguments, **options: record_module(kept, *arguments, **options)
     module("layer_norm", torch.nn.LayerNorm((3, 4)), random(2, 3, 4))
     module("group_norm", torch.nn.GroupNorm(2, 4), random(2, 4, 3))
     module("instance_norm", torch.nn.InstanceNorm2d(3, affine=True), random(2, 3, 2, 4))
@@ -370,7 +348,7 @@ def modules():
     save("modules", kept)
 
 
-FAMILIES = (normalization, pair_losses, attention, convolutions, pooling, modules)
+FAMILIES = (normalization, pair_losses, attention, convolutions, pooling, modules, recurrence, recurrent, ctc)
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

@@ -1,4 +1,5 @@
-"""The format of the reference files, random inputs, and Recorder, which collects the cases of one file."""
+"""The format of the reference files, random inputs, Recorder, which collects the cases of one file, and
+record_module(), which does so for a layer."""
 import json
 import math
 import pathlib
@@ -96,6 +97,30 @@ class Recorder:
 
     def save(self):
         save(self.name, self.tensors)
+
+
+def record_module(kept, name, net, *inputs, names=lambda state: state, call=lambda net, *x: net(*x)):
+    """A layer: "<name>/weights/<parameter>", "in0", ..., "out", "grad0", ..., "grads/<parameter>" for sum(out * upstream),
+    "after/<buffer>" what the buffers hold then, and "evaluated", the result in evaluation mode after that."""
+    net.double()
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.copy_(random(*parameter.shape, low=-0.5, high=1.0))
+    start = {key: value.clone() for key, value in net.state_dict().items() if value.is_floating_point()}
+    leaves = [x.clone().requires_grad_(x.is_floating_point()) for x in inputs]
+    out = call(net, *leaves)
+    upstream = random(*out.shape)
+    out.backward(upstream)
+    grads = {key: parameter.grad for key, parameter in net.named_parameters()}
+    groups = {"weights": names(start), "grads": names(grads), "after": dict(net.named_buffers())}
+    kept.update({f"{name}/out": out, f"{name}/upstream": upstream})
+    for i, leaf in enumerate(leaves):
+        kept[f"{name}/in{i}"] = leaf
+        if leaf.requires_grad:
+            kept[f"{name}/grad{i}"] = leaf.grad
+    for group, tensors in groups.items():
+        kept.update({f"{name}/{group}/{key}": x.clone() for key, x in tensors.items() if x.is_floating_point()})
+    kept[f"{name}/evaluated"] = call(net.eval(), *leaves)
 
 
 SPECIAL = values(NAN, INF, -INF, 0.0, 1.5, -2.0)

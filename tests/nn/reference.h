@@ -1,5 +1,5 @@
 // Defines compare_with_pytorch(), which holds a layer against its results and gradients in
-// tests/golden/modules.safetensors (make_nn_golden.py).
+// tests/golden/modules.safetensors, or another file of make_nn_golden.py.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -23,8 +23,9 @@ inline std::map<std::string, Tensor> under(const std::map<std::string, Tensor>& 
 
 /// `forward(net, inputs)` in training, all gradients, the buffers after it, and evaluation.
 template <class Net, class Forward>
-void compare_with_pytorch(const Net& model, const std::string& name, const Forward& forward) {
-  const auto golden = under(testing::load_golden("modules"), name + "/");
+void compare_with_pytorch(const Net& model, const std::string& name, const Forward& forward,
+                          const std::string& file = "modules") {
+  const auto golden = under(testing::load_golden(file), name + "/");
   CAPTURE(name);
   REQUIRE(golden.contains("out"));
   for (const Dtype dtype : {Dtype::float64, Dtype::float32}) {

@@ -112,26 +112,63 @@ TEST_CASE("attention counts the pairs that are seen") {
   const Tensor out = on_meta({2, 6, 3, 7}), sums = on_meta({2, 6, 3, 2});
   const Tensor mask = spread(on_meta({3, 5}), {2, 6, 3, 5});
   const int64_t heads = 12, inputs = 4 * (144 + 80 + 140), results = 4 * (252 + 72);
-  const auto forward = [&](const Tensor* mask, bool causal) {
-    return cost([&](Backend& b) { b.attention(q, k, v, mask, causal, 1, out, sums); });
+  const auto forward = [&](const AttentionRules& rules) {
+    return cost([&](Backend& b) { b.attention(q, k, v, rules, out, sums); });
   };
-  CHECK(forward(nullptr, false) == Cost{1, heads * 15 * (8 + 5 + 14) + 252, inputs, results});
-  CHECK(forward(&mask, false) == Cost{1, heads * 15 * (8 + 6 + 14) + 252, inputs + 60, results});
+  CHECK(forward({}) == Cost{1, heads * 15 * (8 + 5 + 14) + 252, inputs, results});
+  CHECK(forward({.mask = mask}) == Cost{1, heads * 15 * (8 + 6 + 14) + 252, inputs + 60, results});
+  CHECK(forward({.dropout = 0.5}) == Cost{1, heads * 15 * (8 + 6 + 14) + 252, inputs, results});
   // The three queries see 3, 4 and 5 keys.
-  CHECK(forward(nullptr, true) == Cost{1, heads * 12 * (8 + 5 + 14) + 252, inputs, results});
-  const auto backward = [&](const Tensor* mask, bool causal) {
-    return cost(
-        [&](Backend& b) { b.attention_grad(out, q, k, v, mask, causal, 1, out, sums, q, k, v); });
+  CHECK(forward({.causal = true}) == Cost{1, heads * 12 * (8 + 5 + 14) + 252, inputs, results});
+  const auto backward = [&](const AttentionRules& rules) {
+    return cost([&](Backend& b) { b.attention_grad(out, q, k, v, rules, out, sums, q, k, v); });
   };
-  CHECK(backward(nullptr, true) ==
+  CHECK(backward({.causal = true}) ==
         Cost{1, heads * 12 * (24 + 7 + 28) + 2 * 252, inputs + results + 4 * 252, inputs});
-  CHECK(backward(&mask, false).flops == heads * 15 * (24 + 8 + 28) + 2 * 252);
+  CHECK(backward({.mask = mask}).flops == heads * 15 * (24 + 8 + 28) + 2 * 252);
   // More queries than keys: with 3 keys and 5 queries, two see nothing.
   const Tensor many = on_meta({1, 1, 5, 4}), few = on_meta({1, 1, 3, 4});
   const Tensor seen = on_meta({1, 1, 5, 4}), kept = on_meta({1, 1, 5, 2});
   CHECK(cost([&](Backend& b) {
-          b.attention(many, few, few, nullptr, true, 1, seen, kept);
+          b.attention(many, few, few, {.causal = true}, seen, kept);
         }).flops == 6 * (8 + 5 + 8) + 20);
+}
+
+TEST_CASE("steps of recurrent cells, with and without bias, and ctc") {
+  // 2 rows, 3 wide: 6 numbers of each gate.
+  const auto step = [](Cell cell, bool with_bias) {
+    const auto [gates, states, kept] = sizes_of(cell);
+    const Tensor x = on_meta({2, gates * 3}), bias = on_meta({gates * 3});
+    const Tensor state = on_meta({states, 2, 3}), memory = on_meta({2, kept * 3});
+    return std::pair{
+        cost([&](Backend& b) {
+          b.recurrent_step(cell, x, x, with_bias ? &bias : nullptr, state, state, memory);
+        }),
+        cost([&](Backend& b) { b.recurrent_step_grad(cell, state, memory, state, state, x, x); })};
+  };
+  // Sums of x and hidden, tanh.
+  CHECK(step(Cell::rnn_tanh, false).first == Cost{1, 6 * 2, 4 * (6 + 6 + 6), 4 * (6 + 6 + 6)});
+  CHECK(step(Cell::rnn_relu, true).first.flops == 6 * 3);
+  CHECK(step(Cell::rnn_relu, true).second.flops == 6 * 4);
+  // 4 sums, 4 activations; c takes 3, tanh 1 and h 1.
+  CHECK(step(Cell::lstm, true).first ==
+        Cost{1, 6 * (13 + 4), 4 * (24 + 24 + 12 + 12), 4 * (12 + 12 + 30)});
+  CHECK(step(Cell::lstm, true).second ==
+        Cost{1, 6 * 24, 4 * (12 + 30 + 12 + 12), 4 * (12 + 24 + 24)});
+  CHECK(step(Cell::gru, true).first.flops == 6 * (10 + 3));
+  CHECK(step(Cell::gru, true).second.flops == 6 * 17);
+
+  // Sequences of 5 and 3 frames and 2 and 1 labels, of 7 classes.
+  const std::vector<int64_t> frames = {5, 3}, labels = {2, 1};
+  const Tensor log_p = on_meta({5, 2, 7}), targets = on_meta({2, 2}, Dtype::int64);
+  const Tensor losses = on_meta({2}), alphas = on_meta({2, 5, 5}, Dtype::float64);
+  const int64_t states = 5 * 5 + 3 * 3;
+  CHECK(cost([&](Backend& b) {
+          b.ctc_loss(log_p, targets, {frames, labels}, 0, losses, alphas);
+        }) == Cost{1, 13 * states, 280 + 32, 8 + 400});
+  CHECK(cost([&](Backend& b) {
+          b.ctc_loss_grad(losses, log_p, targets, {frames, labels}, 0, losses, alphas, log_p);
+        }) == Cost{1, 17 * states + 70, 8 + 280 + 32 + 8 + 400, 280});
 }
 
 TEST_CASE("convolution in groups, and pooling") {
