@@ -2,6 +2,7 @@
 #pragma once
 
 // Floor 1, core: tensors, devices, random numbers, threads.
+#include "core/costs.h"
 #include "core/create.h"
 #include "core/error.h"
 #include "core/random.h"
@@ -12,6 +13,7 @@
 // Floor 2, autograd: the tape and the differentiable operations.
 #include "autograd/anomaly.h"
 #include "autograd/attention.h"
+#include "autograd/autocast.h"
 #include "autograd/checkpoint.h"
 #include "autograd/convolution.h"
 #include "autograd/custom.h"
@@ -20,6 +22,7 @@
 #include "autograd/elementwise.h"
 #include "autograd/engine.h"
 #include "autograd/gradcheck.h"
+#include "autograd/in_place.h"
 #include "autograd/indexing.h"
 #include "autograd/jacobian.h"
 #include "autograd/linalg.h"

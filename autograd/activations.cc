@@ -16,7 +16,7 @@ namespace {
 /// forward(x), recorded as one operation that keeps x alone; both functions are made of operations.
 template <class Forward, class Slope>
 Tensor activation(const char* operation, const Tensor& x, const Forward& forward, Slope slope) {
-  if (!is_floating(x.dtype())) wrong_dtype(operation, "float32 or float64", x.dtype());
+  check_floating(operation, x.dtype());
   const Tensor y = no_grad([&] { return forward(x); });
   return record(operation, y, inputs(x), [x = Saved(x), slope](const Tensor& grad) {
     return gradients(grad * slope(x.get()));

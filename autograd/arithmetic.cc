@@ -119,7 +119,7 @@ Tensor minimum(const Tensor& a, const Tensor& b) {
 }
 
 Tensor power(const Tensor& x, double exponent) {
-  if (!is_floating(x.dtype())) wrong_dtype("power", "float32 or float64", x.dtype());
+  check_floating("power", x.dtype());
   if (exponent == 2) return square(x);
   return record("power", binary("power", Binary::power, x, scalar_beside(x, exponent)), inputs(x),
                 [x = Saved(x), exponent](const Tensor& grad) {
@@ -130,7 +130,7 @@ Tensor power(const Tensor& x, double exponent) {
 
 Tensor power(const Tensor& x, const Tensor& exponent) {
   const Dtype dtype = promote(x.dtype(), exponent.dtype());
-  if (!is_floating(dtype)) wrong_dtype("power", "float32 or float64", dtype);
+  check_floating("power", dtype);
   const Tensor y = binary("power", Binary::power, x, exponent, dtype);
   return record("power", y, inputs(x, exponent),
                 [x = Saved(x), exponent = Saved(exponent)](const Tensor& grad, Wanted wanted) {
@@ -153,7 +153,7 @@ Tensor power(double x, const Tensor& exponent) {
 
 Tensor atan2(const Tensor& y, const Tensor& x) {
   const Dtype dtype = promote(y.dtype(), x.dtype());
-  if (!is_floating(dtype)) wrong_dtype("atan2", "float32 or float64", dtype);
+  check_floating("atan2", dtype);
   return record("atan2", binary("atan2", Binary::atan2, y, x, dtype), inputs(y, x),
                 [y = Saved(y), x = Saved(x)](const Tensor& grad, Wanted wanted) {
                   const Tensor a = y.get(), b = x.get();

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "autograd/autocast.h"
 #include "autograd/elementwise.h"
 #include "autograd/indexing.h"
 #include "autograd/matmul.h"
@@ -32,7 +33,7 @@ struct Rules {
 };
 
 void check(const Tensor& q, const Tensor& k, const Tensor& v) {
-  if (!is_floating(q.dtype())) wrong_dtype(kName, "float32 or float64", q.dtype());
+  check_floating(kName, q.dtype());
   for (const Tensor* t : {&k, &v}) {
     if (t->dtype() != q.dtype()) {
       raise<DtypeError>("[{}] dtypes must be equal, got {} and {}", kName, q.dtype(), t->dtype());
@@ -119,6 +120,11 @@ std::array<Tensor, 3> recorded_grads(const Tensor& grad, const Tensor& q, const 
 
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options) {
+  if (const Autocasting on; on) {
+    AttentionOptions narrow = options;
+    if (options.mask.defined()) narrow.mask = on.narrow(options.mask);
+    return scaled_dot_product_attention(on.narrow(q), on.narrow(k), on.narrow(v), narrow);
+  }
   check(q, k, v);
   const int64_t batch = q.size(0), heads = q.size(1), m = q.size(2), n = k.size(2);
   const double usual = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, q.size(3))));
@@ -126,7 +132,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                     options.scale.value_or(usual)};
   const Tensor queries = contiguous(q), keys = contiguous(k), values = contiguous(v);
   const Tensor out = empty({batch, heads, m, v.size(3)}, {q.dtype(), q.device()});
-  const Tensor log_sums = empty({batch, heads, m, 2}, {q.dtype(), q.device()});
+  const Tensor log_sums = empty({batch, heads, m, 2}, {compute_dtype(q.dtype()), q.device()});
   backend(out).attention(queries, keys, values, rules.mask_or_null(), rules.causal, rules.scale,
                          out, log_sums);
   return record(
@@ -144,9 +150,7 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
 }
 
 Tensor rotary_embedding(const Tensor& x, const RotaryOptions& options) {
-  if (!is_floating(x.dtype())) {
-    wrong_dtype("rotary_embedding", "float32 or float64", x.dtype());
-  }
+  check_floating("rotary_embedding", x.dtype());
   if (x.rank() < 2 || x.size(-1) % 2 != 0) {
     raise<ShapeError>("[rotary_embedding] takes [..., n, d] with an even d, got {}", x.shape());
   }

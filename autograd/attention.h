@@ -21,7 +21,7 @@ struct AttentionOptions {
 /// groups, n, e]: [batch, heads, m, e]. With less groups than heads, heads / groups neighbouring
 /// heads share keys and values (Ainslie et al., "GQA", EMNLP 2023). A query that sees no key gets
 /// 0. Memory grows with m + n, not with m n; a gradient of the gradient does need the scores.
-/// Throws ShapeError, DtypeError (float32 or float64, all equal), DeviceError, and GradientError
+/// Throws ShapeError, DtypeError (floating point, all equal), DeviceError, and GradientError
 /// for a mask that wants a gradient.
 Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                                     const AttentionOptions& options = {});

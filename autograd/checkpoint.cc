@@ -1,5 +1,6 @@
 #include "autograd/checkpoint.h"
 
+#include "autograd/autocast.h"
 #include "autograd/saved.h"
 #include "core/raise.h"
 #include "core/random.h"
@@ -15,7 +16,7 @@ using Function = std::function<Tensor(const std::vector<Tensor>&)>;
 class Region : public std::enable_shared_from_this<Region> {
  public:
   Region(const Function& f, const std::vector<Tensor>& inputs)
-      : f_(f), random_(default_generator()) {
+      : f_(f), random_(default_generator()), autocast_(autocast_dtype()) {
     for (const Tensor& input : inputs) inputs_.emplace_back(input);
   }
 
@@ -56,13 +57,22 @@ class Region : public std::enable_shared_from_this<Region> {
   }
 
   Tensor value(size_t number) {
-    if (!kept_[number].value.defined()) run_again();
-    return kept_[number].value;
+    Kept& kept = kept_[number];
+    if (!kept.value.defined()) run_again();
+    if (kept.value.version() != kept.version) {
+      raise<GradientError>(
+          "[checkpoint] tensor {} that the function keeps for backward, {} {}, was changed in "
+          "place "
+          "later on; clone() it before the change",
+          number, kept.dtype, kept.shape);
+    }
+    return kept.value;
   }
 
   void run_again() {
     std::vector<Tensor> inputs;
     GradMode recording(true);
+    Autocast autocast(autocast_);
     for (const Saved& input : inputs_) inputs.push_back(input.get());
 
     size_t number = 0;
@@ -99,7 +109,8 @@ class Region : public std::enable_shared_from_this<Region> {
   }
 
   Function f_;
-  Generator random_;  // as it was at the start
+  Generator random_;               // as it was at the start
+  std::optional<Dtype> autocast_;  // likewise
   std::vector<Saved> inputs_;
   std::vector<Kept> kept_;
 };

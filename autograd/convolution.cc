@@ -1,6 +1,7 @@
 #include "autograd/convolution.h"
 
 #include "autograd/arithmetic.h"
+#include "autograd/autocast.h"
 #include "autograd/rearrange.h"
 #include "autograd/record.h"
 #include "autograd/reduce.h"
@@ -94,6 +95,9 @@ Tensor weight_grad(const char* operation, const Tensor& grad, const Tensor& x,
 
 Tensor convolve(const char* operation, const Tensor& x, const Tensor& weight, const Tensor* bias,
                 const Window2d& window, int64_t groups) {
+  if (const Autocasting on; on)
+    return convolve(operation, on.narrow(x), on.narrow(weight), on.narrow(bias).get(), window,
+                    groups);
   output_size(operation, x, window);  // checks both
   const int64_t ins = x.shape()[1], outs = weight.rank() > 0 ? weight.shape()[0] : 0;
   const int64_t part = groups < 1 ? ins : ins / groups;
@@ -109,6 +113,9 @@ Tensor convolve(const char* operation, const Tensor& x, const Tensor& weight, co
 Tensor convolve_back(const char* operation, const Tensor& x, const Tensor& weight,
                      const Tensor* bias, const Window2d& window, int64_t groups,
                      const int64_t (&output_padding)[2]) {
+  if (const Autocasting on; on)
+    return convolve_back(operation, on.narrow(x), on.narrow(weight), on.narrow(bias).get(), window,
+                         groups, output_padding);
   output_size(operation, x, {});  // checks that these are images with pixels
   check_window(operation, window);
   const int64_t ins = x.shape()[1];

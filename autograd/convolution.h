@@ -2,7 +2,7 @@
 //
 // Channels and outputs may come in `groups` equal parts, each a convolution of its own; weights are
 // [out, in / groups, ...], for transposed ones [in, out / groups, ...]. Bias [out] may be null.
-// Throws ShapeError, DtypeError (float32 or float64, all equal), DeviceError, and ValueError for a
+// Throws ShapeError, DtypeError (floating point, all equal), DeviceError, and ValueError for a
 // kernel, stride, dilation or number of groups below 1 or a padding below 0.
 #pragma once
 

@@ -21,7 +21,7 @@ Tensor apply(const Tensor& x, double p, uint64_t seed, uint64_t offset) {
 
 Tensor dropout(const Tensor& x, double p, Generator& generator) {
   if (!(p >= 0 && p < 1)) raise<ValueError>("[dropout] p must be in [0, 1), got {}", p);
-  if (!is_floating(x.dtype())) wrong_dtype("dropout", "float32 or float64", x.dtype());
+  check_floating("dropout", x.dtype());
   if (p == 0) return x;
   const uint64_t seed = generator.seed(), offset = generator.advance(x.numel());
   return apply(x, p, seed, offset);

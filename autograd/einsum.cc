@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "autograd/autocast.h"
 #include "autograd/elementwise.h"
 #include "autograd/matmul.h"
 #include "autograd/reduce.h"
@@ -198,9 +199,14 @@ Term joined(const Term& a, const Term& b, const std::string& needed) {
 }  // namespace
 
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) {
+  if (const Autocasting on; on) {
+    std::vector<Tensor> narrow;
+    for (const Tensor& operand : operands) narrow.push_back(on.narrow(operand));
+    return einsum(equation, narrow);
+  }
   if (operands.empty()) raise<ValueError>("[einsum] needs at least one operand");
   for (const Tensor& operand : operands) {
-    if (!is_floating(operand.dtype())) wrong_dtype("einsum", "float32 or float64", operand.dtype());
+    check_floating("einsum", operand.dtype());
     check_same_device("einsum", operands[0].device(), operand.device());
     if (operand.dtype() != operands[0].dtype()) {
       raise<DtypeError>("[einsum] dtypes must be equal, got {} and {}", operands[0].dtype(),

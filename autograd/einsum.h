@@ -13,7 +13,7 @@ namespace capstan {
 /// one operand takes the diagonal, "..." stands for any further axes, which are broadcast, and
 /// without "->" the result has the letters that occur once, in alphabetical order. Operands are
 /// contracted from left to right. Throws ShapeError for sizes and ValueError for text that do not
-/// fit, DtypeError (float32 or float64, all equal), DeviceError.
+/// fit, DtypeError (floating point, all equal), DeviceError.
 Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands);
 
 }  // namespace capstan

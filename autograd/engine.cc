@@ -5,6 +5,7 @@
 #include <queue>
 #include <unordered_map>
 
+#include "autograd/autocast.h"
 #include "autograd/elementwise.h"
 #include "autograd/record.h"
 #include "autograd/reduce.h"
@@ -18,7 +19,7 @@ namespace {
 thread_local HookList<void(const BackwardPass&)> start_hooks;
 thread_local HookList<void()> end_hooks;
 
-Node* node_of(const Tensor& tensor) { return static_cast<Node*>(tensor.body().node.get()); }
+Node* node_of(const Tensor& tensor) { return static_cast<Node*>(tensor.node().get()); }
 
 /// Puts a seed on the tape, leading nowhere: with create_graph every gradient is then on the tape,
 /// and one that is not has been made by a formula that was not recorded.
@@ -58,7 +59,22 @@ class Pass {
   Tensor captured(const Tensor& target) const { return captured_.at(key(target)); }
 
   void run() {
+    try {
+      walk();
+    } catch (...) {
+      // What has run is freed; so is the rest, for nobody can run it. It may hold itself: a saved
+      // tensor that was changed in place on the tape leads to the change.
+      if (!retain_graph_) {
+        for (auto& [node, _] : pending_) node->release();
+      }
+      throw;
+    }
+  }
+
+ private:
+  void walk() {
     GradMode recording(create_graph_);
+    Autocast plain(std::nullopt);
     for (const Root& root : roots_) {
       Tensor seed = root.seed;
       if (create_graph_ && !seed.requires_grad()) {
@@ -74,7 +90,6 @@ class Pass {
     }
   }
 
- private:
   struct Root {
     Tensor tensor, seed;
   };

@@ -112,7 +112,7 @@ Tensor take_rows(const Tensor& x, const Tensor& indices) {
 
   const Tensor out = empty(rows, {x.dtype(), x.device()});
   backend(out).take_rows(contiguous(detach(x)), list, out);
-  return record("take_rows", view_of(out, Layout::dense(shape)), inputs(x),
+  return record("take_rows", reshaped(out, shape), inputs(x),
                 [rows, whole = x.shape(), list = Saved(list)](const Tensor& grad) {
                   const Tensor none = zeros(whole, {grad.dtype(), grad.device()});
                   return gradients(index_add(none, 0, list.get(), reshape(grad, rows)));

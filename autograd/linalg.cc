@@ -15,7 +15,7 @@ namespace capstan {
 namespace {
 
 void check_matrices(const char* operation, const Tensor& a) {
-  if (!is_floating(a.dtype())) wrong_dtype(operation, "float32 or float64", a.dtype());
+  check_floating(operation, a.dtype());
   if (a.rank() < 2)
     raise<ShapeError>("[{}] takes matrices [..., m, n], got {}", operation, a.shape());
 }
@@ -60,7 +60,7 @@ struct Filled {
     if (columns >= 0) flat.push_back(columns);
     batch = empty(flat, {a.dtype(), a.device()});
   }
-  Tensor get() const { return view_of(batch, Layout::dense(shape)); }
+  Tensor get() const { return reshaped(batch, shape); }
 };
 
 void check_fit(const char* operation, int64_t unfit, const char* rule) {

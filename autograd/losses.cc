@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "autograd/autocast.h"
 #include "autograd/elementwise.h"
 #include "autograd/reduce.h"
 #include "autograd/statistics.h"
@@ -12,7 +13,7 @@ namespace capstan {
 namespace {
 
 void check_pair(const char* operation, const Tensor& a, const Tensor& b) {
-  if (!is_floating(a.dtype())) wrong_dtype(operation, "float32 or float64", a.dtype());
+  check_floating(operation, a.dtype());
   if (a.dtype() != b.dtype()) {
     raise<DtypeError>("[{}] dtypes must be equal, got {} and {}", operation, a.dtype(), b.dtype());
   }
@@ -47,6 +48,9 @@ Tensor bent_parabola(const Tensor& d, double bend) {
                size * bend - bend * bend / 2);
 }
 
+/// For losses whose terms cancel or whose epsilon is nothing in 16 bits.
+Tensor in_compute_dtype(const Tensor& x) { return cast(x, compute_dtype(x.dtype())); }
+
 Tensor at_least(const Tensor& x, double low) {
   return clamp(x, low, std::numeric_limits<double>::infinity());
 }
@@ -54,28 +58,33 @@ Tensor at_least(const Tensor& x, double low) {
 }  // namespace
 
 Tensor mse_loss(const Tensor& x, const Tensor& target, LossReduction reduction) {
+  if (const Autocasting on; on) return mse_loss(on.wide(x), on.wide(target), reduction);
   check_pair("mse_loss", x, target);
   return reduced(square(x - target), reduction);
 }
 
 Tensor l1_loss(const Tensor& x, const Tensor& target, LossReduction reduction) {
+  if (const Autocasting on; on) return l1_loss(on.wide(x), on.wide(target), reduction);
   check_pair("l1_loss", x, target);
   return reduced(absolute(x - target), reduction);
 }
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, double beta, LossReduction reduction) {
+  if (const Autocasting on; on) return smooth_l1_loss(on.wide(x), on.wide(target), beta, reduction);
   check_pair("smooth_l1_loss", x, target);
   check_positive("smooth_l1_loss", "beta", beta);
   return reduced(bent_parabola(x - target, beta) / beta, reduction);
 }
 
 Tensor huber_loss(const Tensor& x, const Tensor& target, double delta, LossReduction reduction) {
+  if (const Autocasting on; on) return huber_loss(on.wide(x), on.wide(target), delta, reduction);
   check_pair("huber_loss", x, target);
   check_positive("huber_loss", "delta", delta);
   return reduced(bent_parabola(x - target, delta), reduction);
 }
 
 Tensor binary_cross_entropy(const Tensor& p, const Tensor& target, LossReduction reduction) {
+  if (const Autocasting on; on) return binary_cross_entropy(on.wide(p), on.wide(target), reduction);
   check_pair("binary_cross_entropy", p, target);
   const Tensor outside = logical_or(less(p, scalar_beside(p, 0)), greater(p, scalar_beside(p, 1)));
   check_values("binary_cross_entropy", "probabilities must be in [0, 1]", logical_not(outside));
@@ -85,6 +94,9 @@ Tensor binary_cross_entropy(const Tensor& p, const Tensor& target, LossReduction
 
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target,
                                         LossReduction reduction, const Tensor* positive_weight) {
+  if (const Autocasting on; on)
+    return binary_cross_entropy_with_logits(on.wide(x), on.wide(target), reduction,
+                                            on.wide(positive_weight).get());
   check_pair("binary_cross_entropy_with_logits", x, target);
   // -log(1 - sigmoid(x)) = softplus(x), and -log(sigmoid(x)) = softplus(x) - x = softplus(-x).
   if (!positive_weight) return reduced(softplus(x) - x * target, reduction);
@@ -98,6 +110,7 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target,
 }
 
 Tensor kl_div(const Tensor& log_q, const Tensor& p, LossReduction reduction) {
+  if (const Autocasting on; on) return kl_div(on.wide(log_q), on.wide(p), reduction);
   check_pair("kl_div", log_q, p);
   if (p.rank() < 1) raise<ShapeError>("[kl_div] takes [..., classes], got {}", p.shape());
   const Tensor none = equal(p, scalar_beside(p, 0));
@@ -106,17 +119,21 @@ Tensor kl_div(const Tensor& log_q, const Tensor& p, LossReduction reduction) {
 }
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t axis, double epsilon) {
+  if (const Autocasting on; on) return cosine_similarity(on.wide(a), on.wide(b), axis, epsilon);
   check_pair("cosine_similarity", a, b);
   check_positive("cosine_similarity", "epsilon", epsilon);
   normalize_axis("cosine_similarity", axis, a.rank());
-  const auto squared = [&](const Tensor& x) {
-    return at_least(sum(square(x), {axis}), epsilon * epsilon);
+  const Tensor x = in_compute_dtype(a), y = in_compute_dtype(b);
+  const auto squared = [&](const Tensor& z) {
+    return at_least(sum(square(z), {axis}), epsilon * epsilon);
   };
-  return sum(a * b, {axis}) / sqrt(squared(a) * squared(b));
+  return cast(sum(x * y, {axis}) / sqrt(squared(x) * squared(y)), a.dtype());
 }
 
 Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& target, double margin,
                              LossReduction reduction) {
+  if (const Autocasting on; on)
+    return cosine_embedding_loss(on.wide(a), on.wide(b), target, margin, reduction);
   check_pair("cosine_embedding_loss", a, b);
   if (a.rank() != 2 || target.shape() != Shape{a.shape()[0]}) {
     raise<ShapeError>("[cosine_embedding_loss] takes pairs [n, d] and targets [n], got {} and {}",
@@ -127,21 +144,29 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& tar
   const Tensor unlike = equal(target, scalar_beside(target, -1));
   check_values("cosine_embedding_loss", "targets must be 1 or -1", logical_or(alike, unlike));
   // PyTorch adds 1e-12 to squared lengths here, 1e-16 in cosine_similarity.
-  const Tensor cosine =
-      sum(a * b, {1}) / sqrt((sum(square(a), {1}) + 1e-12) * (sum(square(b), {1}) + 1e-12));
-  return reduced(where(alike, 1 - cosine, relu(cosine - margin)), reduction);
+  const Tensor x = in_compute_dtype(a), y = in_compute_dtype(b);
+  const auto squared = [](const Tensor& z) { return sum(square(z), {1}) + 1e-12; };
+  const Tensor cosine = sum(x * y, {1}) / sqrt(squared(x) * squared(y));
+  return cast(reduced(where(alike, 1 - cosine, relu(cosine - margin)), reduction), a.dtype());
 }
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                            double margin, double p, LossReduction reduction) {
+  if (const Autocasting on; on)
+    return triplet_margin_loss(on.wide(anchor), on.wide(positive), on.wide(negative), margin, p,
+                               reduction);
   check_pair("triplet_margin_loss", anchor, positive);
   check_pair("triplet_margin_loss", anchor, negative);
   check_positive("triplet_margin_loss", "p", p);
   if (anchor.rank() < 1) {
     raise<ShapeError>("[triplet_margin_loss] takes [..., d], got {}", anchor.shape());
   }
-  const auto apart = [&](const Tensor& other) { return norm(anchor - other + 1e-6, p, {-1}); };
-  return reduced(relu(apart(positive) - apart(negative) + margin), reduction);
+  const Tensor from = in_compute_dtype(anchor);
+  const auto apart = [&](const Tensor& other) {
+    return norm(from - in_compute_dtype(other) + 1e-6, p, {-1});
+  };
+  const Tensor losses = relu(apart(positive) - apart(negative) + margin);
+  return cast(reduced(losses, reduction), anchor.dtype());
 }
 
 }  // namespace capstan

@@ -1,5 +1,6 @@
 #include "autograd/matmul.h"
 
+#include "autograd/autocast.h"
 #include "autograd/elementwise.h"
 #include "autograd/record.h"
 #include "autograd/reduce.h"
@@ -12,7 +13,7 @@ namespace capstan {
 namespace {
 
 void check_pair(const char* operation, const Tensor& a, const Tensor& b) {
-  if (!is_floating(a.dtype())) wrong_dtype(operation, "float32 or float64", a.dtype());
+  check_floating(operation, a.dtype());
   if (a.dtype() != b.dtype()) {
     raise<DtypeError>("[{}] dtypes must be equal, got {} and {}", operation, a.dtype(), b.dtype());
   }
@@ -76,6 +77,7 @@ Tensor as_batch(const Tensor& x, const Shape& batch) {
 }  // namespace
 
 Tensor matmul(const Tensor& a, const Tensor& b) {
+  if (const Autocasting on; on) return matmul(on.narrow(a), on.narrow(b));
   check_pair("matmul", a, b);
   const bool row = a.rank() == 1, column = b.rank() == 1;
   if (a.rank() == 0 || b.rank() == 0 || a.size(-1) != b.size(column ? 0 : -2)) {
@@ -103,6 +105,7 @@ Tensor matmul(const Tensor& a, const Tensor& b) {
 }
 
 Tensor bmm(const Tensor& a, const Tensor& b) {
+  if (const Autocasting on; on) return bmm(on.narrow(a), on.narrow(b));
   check_pair("bmm", a, b);
   if (a.rank() != 3 || b.rank() != 3 || a.shape()[0] != b.shape()[0] ||
       a.shape()[2] != b.shape()[1]) {
@@ -113,6 +116,7 @@ Tensor bmm(const Tensor& a, const Tensor& b) {
 }
 
 Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, double beta, double alpha) {
+  if (const Autocasting on; on) return addmm(on.narrow(x), on.narrow(a), on.narrow(b), beta, alpha);
   check_pair("addmm", a, b);
   check_pair("addmm", x, a);
   if (a.rank() != 2 || b.rank() != 2 || a.shape()[1] != b.shape()[0]) {
@@ -126,6 +130,7 @@ Tensor addmm(const Tensor& x, const Tensor& a, const Tensor& b, double beta, dou
 }
 
 Tensor dot(const Tensor& a, const Tensor& b) {
+  if (const Autocasting on; on) return dot(on.narrow(a), on.narrow(b));
   check_pair("dot", a, b);
   if (a.rank() != 1 || a.shape() != b.shape()) {
     raise<ShapeError>("[dot] takes two vectors [n], got {} and {}", a.shape(), b.shape());
@@ -142,6 +147,7 @@ Tensor outer(const Tensor& a, const Tensor& b) {
 }
 
 Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& axes_a, const Dims& axes_b) {
+  if (const Autocasting on; on) return tensordot(on.narrow(a), on.narrow(b), axes_a, axes_b);
   check_pair("tensordot", a, b);
   const AxisSet summed_a("tensordot", axes_a, a.rank()), summed_b("tensordot", axes_b, b.rank());
   bool fits = axes_a.rank() == axes_b.rank();
@@ -175,6 +181,8 @@ Tensor tensordot(const Tensor& a, const Tensor& b, const Dims& axes_a, const Dim
 }
 
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor* bias) {
+  if (const Autocasting on; on)
+    return linear(on.narrow(x), on.narrow(weight), on.narrow(bias).get());
   check_pair("linear", x, weight);
   if (weight.rank() != 2 || x.rank() < 1 || x.size(-1) != weight.shape()[1]) {
     raise<ShapeError>("[linear] input {} must end in the {} features of weight {}", x.shape(),

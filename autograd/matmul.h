@@ -5,7 +5,7 @@
 
 namespace capstan {
 
-// Throws ShapeError, DeviceError and DtypeError (float32 or float64, all equal).
+// Throws ShapeError, DeviceError and DtypeError (floating point, all equal).
 
 /// a [..., m, k] times b [..., k, n] gives [..., m, n]; the axes in front are broadcast. A vector a
 /// [k] or b [k] is a row or a column, and its axis of size 1 disappears from the result.

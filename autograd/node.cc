@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "autograd/arithmetic.h"
+#include "autograd/parts.h"
 #include "core/backend.h"
 #include "core/raise.h"
 
@@ -14,7 +15,7 @@ std::atomic<uint64_t> next_sequence{1};
 thread_local bool recording = true;
 thread_local Node* running = nullptr;
 
-Node* node_of(const Tensor& tensor) { return static_cast<Node*>(tensor.body().node.get()); }
+Node* node_of(const Tensor& tensor) { return static_cast<Node*>(tensor.node().get()); }
 
 /// Adds into `sum`, which nobody else may be looking at.
 void add_into(const Tensor& sum, const Tensor& term) {
@@ -51,6 +52,11 @@ Tensor Node::run_gradient_hooks(int output, Tensor grad) const {
   return grad;
 }
 
+Ref<TapeNode> Node::place_of_view(const Tensor& base, const Layout& layout) const {
+  GradMode recording(true);
+  return part_at(base, layout).node();
+}
+
 void Node::destroy() {
   // A long tape is a long chain of nodes, each holding the last reference to the next: destroying
   // them one inside the other would overflow the stack. Nodes queue here instead.
@@ -76,6 +82,7 @@ Tensor on_tape(const Tensor& value, Ref<Node> node, int output) {
   const Tensor out = detach(value);
   out.body().node = std::move(node);
   out.body().output = output;
+  out.body().seen_writes = out.storage().recorded_writes();
   return out;
 }
 
@@ -168,7 +175,7 @@ const Tensor& require_grad(const Tensor& tensor, bool required) {
     wrong_dtype("require_grad", "floating point only", tensor.dtype());
   }
   TensorBody& body = tensor.body();
-  if (body.node && !node_of(tensor)->is_leaf()) {
+  if (Node* const node = node_of(tensor); node && !node->is_leaf()) {
     raise<GradientError>("[require_grad] the tensor is the result of '{}'; detach() it first",
                          node_of(tensor)->operation());
   }
@@ -176,6 +183,7 @@ const Tensor& require_grad(const Tensor& tensor, bool required) {
     body.node = nullptr;
   } else if (!body.node) {
     body.node = make_ref<Accumulator>(tensor);
+    body.base = nullptr;  // a leaf is no view on the tape
   }
   return tensor;
 }
@@ -189,7 +197,7 @@ Accumulator& accumulator(const Tensor& leaf) {
                          leaf.requires_grad() ? "the result of an operation"
                                               : "off the tape: require_grad() it first");
   }
-  return static_cast<Accumulator&>(*leaf.body().node);
+  return static_cast<Accumulator&>(*leaf.node());
 }
 
 void zero_grad(const Tensor& leaf) { accumulator(leaf).zero_grad(); }

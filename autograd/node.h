@@ -65,6 +65,7 @@ class Node : public TapeNode {
   /// Frees what was saved for backward.
   virtual void release() {}
   virtual bool is_leaf() const { return false; }
+  Ref<TapeNode> place_of_view(const Tensor& base, const Layout& layout) const final;
 
   /// Where the operation was called, if that was inside a DetectAnomaly; else null.
   const CallSite* call_site() const { return call_site_.get(); }

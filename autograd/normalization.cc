@@ -1,5 +1,6 @@
 #include "autograd/normalization.h"
 
+#include "autograd/autocast.h"
 #include "autograd/elementwise.h"
 #include "autograd/record.h"
 #include "autograd/reduce.h"
@@ -24,7 +25,7 @@ Tensor recorded_grad(const Tensor& grad, const Tensor& x, bool center, double ep
 Tensor normalized(const char* operation, const Tensor& x, bool center, double epsilon,
                   Tensor& stats) {
   const Tensor dense = contiguous(x), out = empty_like(dense);
-  stats = empty({x.shape()[1], 2}, {x.dtype(), x.device()});
+  stats = empty({x.shape()[1], 2}, {compute_dtype(x.dtype()), x.device()});
   backend(out).normalize(detach(dense), center, epsilon, out, stats);
   return record(operation, out, inputs(dense),
                 [=, x = Saved(dense), stats = Saved(stats)](const Tensor& grad) {
@@ -39,7 +40,7 @@ Tensor normalized(const char* operation, const Tensor& x, bool center, double ep
 }
 
 void check(const char* operation, const Tensor& x, double epsilon) {
-  if (!is_floating(x.dtype())) wrong_dtype(operation, "float32 or float64", x.dtype());
+  check_floating(operation, x.dtype());
   if (!(epsilon >= 0)) {
     raise<ValueError>("[{}] epsilon must not be below 0, got {}", operation, epsilon);
   }
@@ -107,6 +108,8 @@ void check_channels(const char* operation, const Tensor& x, double epsilon, int 
 
 Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor* weight, const Tensor* bias,
                   double epsilon) {
+  if (const Autocasting on; on)
+    return layer_norm(on.wide(x), shape, on.wide(weight).get(), on.wide(bias).get(), epsilon);
   check("layer_norm", x, epsilon);
   const int64_t size = check_last_axes("layer_norm", x, shape);
   check_factor("layer_norm", "weight", x, weight, shape);
@@ -119,6 +122,7 @@ Tensor layer_norm(const Tensor& x, const Shape& shape, const Tensor* weight, con
 }
 
 Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor* weight, double epsilon) {
+  if (const Autocasting on; on) return rms_norm(on.wide(x), shape, on.wide(weight).get(), epsilon);
   check("rms_norm", x, epsilon);
   const int64_t size = check_last_axes("rms_norm", x, shape);
   check_factor("rms_norm", "weight", x, weight, shape);
@@ -131,6 +135,8 @@ Tensor rms_norm(const Tensor& x, const Shape& shape, const Tensor* weight, doubl
 
 Tensor group_norm(const Tensor& x, int64_t groups, const Tensor* weight, const Tensor* bias,
                   double epsilon) {
+  if (const Autocasting on; on)
+    return group_norm(on.wide(x), groups, on.wide(weight).get(), on.wide(bias).get(), epsilon);
   check_channels("group_norm", x, epsilon, 2);
   if (groups < 1 || x.shape()[1] % groups != 0) {
     raise<ShapeError>("[group_norm] {} channels cannot be cut into {} equal groups", x.shape()[1],
@@ -142,6 +148,8 @@ Tensor group_norm(const Tensor& x, int64_t groups, const Tensor* weight, const T
 }
 
 Tensor instance_norm(const Tensor& x, const Tensor* weight, const Tensor* bias, double epsilon) {
+  if (const Autocasting on; on)
+    return instance_norm(on.wide(x), on.wide(weight).get(), on.wide(bias).get(), epsilon);
   check_channels("instance_norm", x, epsilon, 3);
   Tensor stats;
   return normalize_channels("instance_norm", x, 1, x.shape()[0] * x.shape()[1], weight, bias,
@@ -150,6 +158,8 @@ Tensor instance_norm(const Tensor& x, const Tensor* weight, const Tensor* bias, 
 
 Tensor batch_norm(const Tensor& x, const Tensor* weight, const Tensor* bias, double epsilon,
                   BatchStatistics* seen) {
+  if (const Autocasting on; on)
+    return batch_norm(on.wide(x), on.wide(weight).get(), on.wide(bias).get(), epsilon, seen);
   check_channels("batch_norm", x, epsilon, 2);
   const int64_t channels = x.shape()[1];
   if (x.numel() == channels && x.numel() > 0) {

@@ -3,7 +3,7 @@
 //   y = (x - mean) / sqrt(variance + epsilon) * weight + bias
 //
 // with the mean and the variance (divided by n, not n - 1) of the group. They differ only in what
-// makes a group. Weight and bias may be null. All throw ShapeError, DtypeError (float32 or float64,
+// makes a group. Weight and bias may be null. All throw ShapeError, DtypeError (floating point,
 // all equal), DeviceError, and ValueError for an epsilon below 0.
 #pragma once
 

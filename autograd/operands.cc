@@ -44,7 +44,7 @@ Tensor unary(Unary op, const Tensor& x) {
 }
 
 Tensor floating_unary(const char* operation, Unary op, const Tensor& x) {
-  if (!is_floating(x.dtype())) wrong_dtype(operation, "float32 or float64", x.dtype());
+  check_floating(operation, x.dtype());
   return unary(op, x);
 }
 

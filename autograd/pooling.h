@@ -1,6 +1,6 @@
 // Defines differentiable pooling over images [n, channels, height, width].
 //
-// Throws ShapeError, DtypeError (float32 or float64), and ValueError for a kernel or stride below 1
+// Throws ShapeError, DtypeError (floating point), and ValueError for a kernel or stride below 1
 // or a padding of more than half of the kernel.
 #pragma once
 

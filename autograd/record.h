@@ -65,6 +65,13 @@ class FormulaNode final : public Node {
   std::optional<Formula> formula_;
 };
 
+/// Gives the result of an operation its place on the tape.
+inline void place(const Tensor& result, Ref<Node> node) {
+  TensorBody& body = result.body();
+  body.node = std::move(node);
+  body.seen_writes = body.storage->recorded_writes();
+}
+
 }  // namespace detail
 
 /// True if an operation on these inputs (pointers to tensors, null for an absent one) must be
@@ -91,8 +98,8 @@ Tensor record(const char* operation, Tensor result, const std::array<const Tenso
     for (size_t i = 0; i < N; ++i) {
       if (inputs[i]) edges[i] = detail::edge_to(*inputs[i]);
     }
-    result.body().node = make_ref<detail::FormulaNode<std::array<Edge, N>, Formula>>(
-        operation, std::move(edges), std::move(formula));
+    detail::place(result, make_ref<detail::FormulaNode<std::array<Edge, N>, Formula>>(
+                              operation, std::move(edges), std::move(formula)));
   }
   return result;
 }
@@ -105,8 +112,8 @@ Tensor record(const char* operation, Tensor result, const std::vector<const Tens
   if (must_record(inputs)) {
     std::vector<Edge> edges;
     for (const Tensor* input : inputs) edges.push_back(detail::edge_to(*input));
-    result.body().node = make_ref<detail::FormulaNode<std::vector<Edge>, Formula>>(
-        operation, std::move(edges), std::move(formula));
+    detail::place(result, make_ref<detail::FormulaNode<std::vector<Edge>, Formula>>(
+                              operation, std::move(edges), std::move(formula)));
   }
   return result;
 }

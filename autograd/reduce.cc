@@ -1,5 +1,6 @@
 #include "autograd/reduce.h"
 
+#include "autograd/autocast.h"
 #include "autograd/elementwise.h"
 #include "autograd/operands.h"
 #include "autograd/record.h"
@@ -19,7 +20,7 @@ Tensor reduce(const char* operation, Reduction op, const Tensor& x, Dtype dtype,
   const Tensor out = empty(reduced_shape(operation, x.shape(), axes, true), {dtype, x.device()});
   backend(out).reduce(op, x, out);
   if (keepdim) return out;
-  return view_of(out, Layout::dense(reduced_shape(operation, x.shape(), axes, false)));
+  return reshaped(out, reduced_shape(operation, x.shape(), axes, false));
 }
 
 /// max and min.
@@ -93,12 +94,14 @@ Tensor product_of_others(const Tensor& x, const Dims& axes) {
 }  // namespace
 
 Tensor sum(const Tensor& x, const Dims& axes, bool keepdim) {
+  if (const Autocasting on; on) return sum(on.wide(x), axes, keepdim);
   return record("sum", reduce("sum", Reduction::sum, x, wide(x.dtype()), axes, keepdim), inputs(x),
                 [kept = reduced_shape("sum", x.shape(), axes, true), shape = x.shape()](
                     const Tensor& grad) { return gradients(expand(reshape(grad, kept), shape)); });
 }
 
 Tensor prod(const Tensor& x, const Dims& axes, bool keepdim) {
+  if (const Autocasting on; on) return prod(on.wide(x), axes, keepdim);
   const Tensor out = reduce("prod", Reduction::product, x, wide(x.dtype()), axes, keepdim);
   return record("prod", out, inputs(x), [x = Saved(x), axes](const Tensor& grad) {
     const Tensor value = x.get();
@@ -108,7 +111,8 @@ Tensor prod(const Tensor& x, const Dims& axes, bool keepdim) {
 }
 
 Tensor mean(const Tensor& x, const Dims& axes, bool keepdim) {
-  if (!is_floating(x.dtype())) wrong_dtype("mean", "float32 or float64", x.dtype());
+  if (const Autocasting on; on) return mean(on.wide(x), axes, keepdim);
+  check_floating("mean", x.dtype());
   const int64_t results = numel(reduced_shape("mean", x.shape(), axes, true));
   const double count = results == 0 ? 0 : static_cast<double>(x.numel()) / results;
   return sum(x, axes, keepdim) / count;
@@ -140,6 +144,7 @@ Tensor argmin(const Tensor& x, int64_t axis, bool keepdim) {
 }
 
 Tensor cumsum(const Tensor& x, int64_t axis) {
+  if (const Autocasting on; on) return cumsum(on.wide(x), axis);
   const int a = normalize_axis("cumsum", axis, x.rank());
   const Tensor out = empty(x.shape(), {wide(x.dtype()), x.device()});
   backend(out).cumulative_sum(x, a, out);

@@ -1,5 +1,6 @@
 #include "autograd/softmax.h"
 
+#include "autograd/autocast.h"
 #include "autograd/elementwise.h"
 #include "autograd/indexing.h"
 #include "autograd/record.h"
@@ -27,7 +28,8 @@ Tensor log_softmax_grad(const Tensor& grad, const Tensor& y) {
 }  // namespace
 
 Tensor softmax(const Tensor& x, int64_t axis) {
-  if (!is_floating(x.dtype())) wrong_dtype("softmax", "float32 or float64", x.dtype());
+  if (const Autocasting on; on) return softmax(on.wide(x), axis);
+  check_floating("softmax", x.dtype());
   normalize_axis("softmax", axis, x.rank());
   const Tensor y = no_grad([&] { return exp(log_softmax(x, axis)); });
   return record("softmax", y, inputs(x), [y = Saved::output(y), axis](const Tensor& grad) {
@@ -37,7 +39,8 @@ Tensor softmax(const Tensor& x, int64_t axis) {
 }
 
 Tensor log_softmax(const Tensor& x, int64_t axis) {
-  if (!is_floating(x.dtype())) wrong_dtype("log_softmax", "float32 or float64", x.dtype());
+  if (const Autocasting on; on) return log_softmax(on.wide(x), axis);
+  check_floating("log_softmax", x.dtype());
   const int last = x.rank() - 1;
   if (const int a = normalize_axis("log_softmax", axis, x.rank()); a != last) {
     return transpose(log_softmax(transpose(x, a, last)), a, last);
@@ -84,7 +87,7 @@ Tensor cross_entropy_slope(const Tensor& logits, const Tensor& targets, int64_t 
 }
 
 void check_classes(const char* operation, const Tensor& logits, const Tensor& targets) {
-  if (!is_floating(logits.dtype())) wrong_dtype(operation, "float32 or float64", logits.dtype());
+  check_floating(operation, logits.dtype());
   if (targets.dtype() != Dtype::int64) wrong_dtype(operation, "int64 targets", targets.dtype());
   if (logits.rank() != 2 || targets.shape() != Shape{logits.shape()[0]}) {
     raise<ShapeError>("[{}] takes logits [n, classes] and targets [n], got {} and {}", operation,
@@ -134,13 +137,15 @@ Tensor class_loss(const char* operation, const Tensor& log_p, const Tensor& targ
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, LossReduction reduction,
                      int64_t ignore) {
+  if (const Autocasting on; on) return cross_entropy(on.wide(logits), targets, reduction, ignore);
   check_classes("cross_entropy", logits, targets);
   const Tensor labels = contiguous(targets);
   const int64_t counted = count_targets("cross_entropy", labels, logits.shape()[1], ignore);
 
   const TensorOptions like{logits.dtype(), logits.device()};
   const int64_t rows = logits.shape()[0];
-  Tensor losses = empty({rows}, like), log_sums = empty({rows, 2}, like);
+  Tensor losses = empty({rows}, like),
+         log_sums = empty({rows, 2}, {compute_dtype(like.dtype), like.device});
   backend(losses).cross_entropy(contiguous(detach(logits)), labels, ignore, losses, log_sums);
   losses = record(
       "cross_entropy", losses, inputs(logits),
@@ -162,6 +167,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, LossReduction 
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const ClassLossOptions& options) {
+  if (const Autocasting on; on) return cross_entropy(on.wide(logits), targets, options);
   if (options.label_smoothing == 0 && !options.weights.defined()) {
     return cross_entropy(logits, targets, options.reduction, options.ignore);
   }
@@ -170,6 +176,7 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const ClassLos
 }
 
 Tensor nll_loss(const Tensor& log_p, const Tensor& targets, const ClassLossOptions& options) {
+  if (const Autocasting on; on) return nll_loss(on.wide(log_p), targets, options);
   check_classes("nll_loss", log_p, targets);
   if (options.label_smoothing != 0) {
     raise<ValueError>("[nll_loss] has no label smoothing, got {}: use cross_entropy()",

@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "autograd/autocast.h"
 #include "autograd/elementwise.h"
 #include "autograd/operands.h"
 #include "autograd/record.h"
@@ -14,7 +15,7 @@ namespace capstan {
 namespace {
 
 void check_floating(const char* operation, const Tensor& x) {
-  if (!is_floating(x.dtype())) wrong_dtype(operation, "float32 or float64", x.dtype());
+  check_floating(operation, x.dtype());
 }
 
 Tensor variance(const char* operation, const Tensor& x, const Dims& axes, double correction,
@@ -45,14 +46,17 @@ Tensor euclidean_norm(const Tensor& x, const Dims& axes, bool keepdim) {
 }  // namespace
 
 Tensor var(const Tensor& x, const Dims& axes, double correction, bool keepdim) {
+  if (const Autocasting on; on) return var(on.wide(x), axes, correction, keepdim);
   return variance("var", x, axes, correction, keepdim);
 }
 
 Tensor stddev(const Tensor& x, const Dims& axes, double correction, bool keepdim) {
+  if (const Autocasting on; on) return stddev(on.wide(x), axes, correction, keepdim);
   return sqrt(variance("stddev", x, axes, correction, keepdim));
 }
 
 Tensor norm(const Tensor& x, double p, const Dims& axes, bool keepdim) {
+  if (const Autocasting on; on) return norm(on.wide(x), p, axes, keepdim);
   check_floating("norm", x);
   if (!(p > 0)) raise<ValueError>("[norm] p must be above 0, got {}", p);
   if (p == 2) return euclidean_norm(x, axes, keepdim);
@@ -63,6 +67,7 @@ Tensor norm(const Tensor& x, double p, const Dims& axes, bool keepdim) {
 }
 
 Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim) {
+  if (const Autocasting on; on) return logsumexp(on.wide(x), axes, keepdim);
   check_floating("logsumexp", x);
   const Shape kept = reduced_shape("logsumexp", x.shape(), axes, true);
   const Shape shape = reduced_shape("logsumexp", x.shape(), axes, keepdim);

@@ -1,50 +1,15 @@
 #include "autograd/views.h"
 
-#include "autograd/record.h"
+#include "autograd/parts.h"
 #include "autograd/reduce.h"
 #include "core/raise.h"
 
 namespace capstan {
 
-namespace {
-
-template <class Part>
-Tensor part_of(const char* operation, const Tensor& x, const Part& part);
-
-/// The reverse of part_of(): zeros of `shape`, but for the part.
-template <class Part>
-Tensor whole_of(const char* operation, const Tensor& x, const Shape& shape, const Part& part) {
-  const Tensor whole = zeros(shape, {x.dtype(), x.device()});
-  copy_elements(x, view_of(whole, part(whole.layout())));
-  return record(operation, whole, inputs(x), [operation, part](const Tensor& grad) {
-    return gradients(part_of(operation, grad, part));
-  });
-}
-
-/// slice, select and diagonal: `part` maps any layout of x's shape to the part's.
-template <class Part>
-Tensor part_of(const char* operation, const Tensor& x, const Part& part) {
-  return record(operation, view_of(x, part(x.layout())), inputs(x),
-                [operation, shape = x.shape(), part](const Tensor& grad) {
-                  return gradients(whole_of(operation, grad, shape, part));
-                });
-}
-
-/// Refuses what the tape would not see.
-void check_off_tape(const Tensor& tensor) {
-  if (grad_enabled() && tensor.requires_grad()) {
-    raise<GradientError>(
-        "[assign] the tape does not follow changes in place: build the new value with where(), "
-        "cat() or scatter(), or assign inside no_grad()");
-  }
-}
-
-}  // namespace
-
 Tensor reshape(const Tensor& x, const Shape& shape) {
   const Shape to = resolve_shape("reshape", shape, x.numel());
   const std::optional<Layout> layout = x.layout().viewed(to);
-  const Tensor out = layout ? view_of(x, *layout) : view_of(dense_copy(x), Layout::dense(to));
+  const Tensor out = layout ? view_on_tape(x, *layout) : reshaped(dense_copy(x), to);
   return record("reshape", out, inputs(x),
                 [from = x.shape()](const Tensor& grad) { return gradients(reshape(grad, from)); });
 }
@@ -77,12 +42,12 @@ Tensor flatten(const Tensor& x, int64_t first, int64_t last) {
 
 Tensor transpose(const Tensor& x, int64_t axis_a, int64_t axis_b) {
   return record(
-      "transpose", view_of(x, x.layout().transposed(axis_a, axis_b)), inputs(x),
+      "transpose", view_on_tape(x, x.layout().transposed(axis_a, axis_b)), inputs(x),
       [axis_a, axis_b](const Tensor& grad) { return gradients(transpose(grad, axis_a, axis_b)); });
 }
 
 Tensor permute(const Tensor& x, const Dims& order) {
-  return record("permute", view_of(x, x.layout().permuted(order)), inputs(x),
+  return record("permute", view_on_tape(x, x.layout().permuted(order)), inputs(x),
                 [order](const Tensor& grad) {
                   Dims inverse = order;
                   for (int i = 0; i < order.rank(); ++i) {
@@ -108,7 +73,7 @@ Tensor flip(const Tensor& x, const Dims& axes) {
   for (int axis = 0; axis < x.rank(); ++axis) {
     if (flipped[axis]) layout = layout.flipped(axis);
   }
-  return record("flip", view_of(x, layout), inputs(x),
+  return record("flip", view_on_tape(x, layout), inputs(x),
                 [axes](const Tensor& grad) { return gradients(flip(grad, axes)); });
 }
 
@@ -160,17 +125,17 @@ std::vector<Tensor> chunk(const Tensor& x, int64_t count, int64_t axis) {
 }
 
 Tensor expand(const Tensor& x, const Shape& shape) {
-  return record("expand", view_of(x, x.layout().expanded(shape)), inputs(x),
+  return record("expand", view_on_tape(x, x.layout().expanded(shape)), inputs(x),
                 [from = x.shape()](const Tensor& grad) { return gradients(sum_to(grad, from)); });
 }
 
 Tensor squeeze(const Tensor& x, int64_t axis) {
-  return record("squeeze", view_of(x, x.layout().squeezed(axis)), inputs(x),
+  return record("squeeze", view_on_tape(x, x.layout().squeezed(axis)), inputs(x),
                 [axis](const Tensor& grad) { return gradients(unsqueeze(grad, axis)); });
 }
 
 Tensor unsqueeze(const Tensor& x, int64_t axis) {
-  return record("unsqueeze", view_of(x, x.layout().unsqueezed(axis)), inputs(x),
+  return record("unsqueeze", view_on_tape(x, x.layout().unsqueezed(axis)), inputs(x),
                 [axis](const Tensor& grad) { return gradients(squeeze(grad, axis)); });
 }
 
@@ -179,21 +144,6 @@ Tensor contiguous(const Tensor& x) { return x.is_contiguous() ? x : clone(x); }
 Tensor clone(const Tensor& x) {
   return record("clone", dense_copy(x), inputs(x),
                 [](const Tensor& grad) { return gradients(Tensor(grad)); });
-}
-
-void assign(const Tensor& target, const Tensor& value) {
-  check_off_tape(target);
-  check_off_tape(value);
-  if (broadcast("assign", target.shape(), value.shape()) != target.shape()) {
-    raise<ShapeError>("[assign] {} does not broadcast to the target's {}", value.shape(),
-                      target.shape());
-  }
-  copy_elements(view_of(value, value.layout().expanded(target.shape())), target);
-}
-
-void assign(const Tensor& target, double value) {
-  check_off_tape(target);
-  fill_elements(target, value);
 }
 
 }  // namespace capstan

@@ -1,7 +1,8 @@
 // Defines differentiable operations that change how elements are laid out, not their values.
 //
 // Except clone() and, where strides cannot express it, reshape() and contiguous(), the result
-// shares the elements of its input: writing to one changes the other, and the tape notices.
+// shares the elements of its input: writing to one changes the other, and the tape follows
+// (in_place.h) or notices.
 #pragma once
 
 #include <vector>
@@ -45,12 +46,5 @@ Tensor unsqueeze(const Tensor& x, int64_t axis);
 Tensor contiguous(const Tensor& x);
 /// A dense copy.
 Tensor clone(const Tensor& x);
-
-/// Writes `value`, broadcast and converted, into the elements of `target`, which may be a view of a
-/// part of a tensor: assign(slice(x, 0, 1, 3), y). The tape cannot follow a change in place: throws
-/// GradientError if a gradient is wanted of either while recording (inside no_grad() both are
-/// fine), ShapeError, DeviceError.
-void assign(const Tensor& target, const Tensor& value);
-void assign(const Tensor& target, double value);
 
 }  // namespace capstan

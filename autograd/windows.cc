@@ -26,7 +26,7 @@ void check_window(const char* operation, const Window2d& window) {
 
 std::pair<int64_t, int64_t> output_size(const char* operation, const Tensor& x,
                                         const Window2d& window) {
-  if (!is_floating(x.dtype())) wrong_dtype(operation, "float32 or float64", x.dtype());
+  check_floating(operation, x.dtype());
   if (x.rank() != 4) {
     raise<ShapeError>("[{}] takes images [n, channels, height, width], got {}", operation,
                       x.shape());

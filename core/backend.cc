@@ -7,10 +7,10 @@
 
 namespace capstan {
 
-Backend& backend(Device device) {
+Backend& backend(Device device, Dtype dtype) {
   switch (device.kind) {
     case Device::Kind::cpu:
-      return cpu_backend();
+      return cpu_backend(dtype);
     case Device::Kind::meta:
       return meta_backend();
     case Device::Kind::cuda:

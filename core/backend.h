@@ -1,8 +1,10 @@
 // Defines Backend, the list of primitive kernels that a device implements, one typed function each.
 //
 // The layers above validate shapes and dtypes, promote, broadcast and allocate the outputs; kernels
-// trust their arguments. "Broadcast inputs" have the output's shape, with stride 0 where they
-// repeat. Implementations: core/cpu (host memory), core/meta (shapes only).
+// trust their arguments. They compute in compute_dtype() of the tensors' dtype: 16-bit numbers are
+// widened to float32 and rounded once, when the result is stored; statistics that a kernel keeps
+// for its gradient are in the compute dtype. "Broadcast inputs" have the output's shape, with
+// stride 0 where they repeat. Implementations: core/cpu (host memory), core/meta (shapes only).
 //
 // Read in this order: element-wise, reductions, matrix products, then the layers' kernels.
 #pragma once
@@ -222,8 +224,9 @@ class Backend {
   virtual void update(std::span<const Update> updates) = 0;
 };
 
-/// The backend of a device. Throws DeviceError for a device that was not built in.
-Backend& backend(Device device);
-inline Backend& backend(const Tensor& tensor) { return backend(tensor.device()); }
+/// The kernels of a device for `dtype`, that of the floating-point tensors which a kernel gets.
+/// Throws DeviceError for a device that was not built in.
+Backend& backend(Device device, Dtype dtype = Dtype::float32);
+inline Backend& backend(const Tensor& tensor) { return backend(tensor.device(), tensor.dtype()); }
 
 }  // namespace capstan

@@ -1,7 +1,5 @@
 #include "core/dtype.h"
 
-#include <algorithm>
-
 #include "core/raise.h"
 
 namespace capstan {
@@ -12,6 +10,10 @@ std::string to_string(Dtype dtype) {
       return "float32";
     case Dtype::float64:
       return "float64";
+    case Dtype::float16:
+      return "float16";
+    case Dtype::bfloat16:
+      return "bfloat16";
     case Dtype::int64:
       return "int64";
     case Dtype::int32:
@@ -25,11 +27,22 @@ std::string to_string(Dtype dtype) {
 }
 
 Dtype promote(Dtype a, Dtype b) {
-  // Ordered from weakest to strongest, so that the stronger of the two is the answer.
-  constexpr Dtype order[] = {Dtype::boolean, Dtype::uint8,   Dtype::int32,
-                             Dtype::int64,   Dtype::float32, Dtype::float64};
-  const auto strength = [&](Dtype d) { return std::find(std::begin(order), std::end(order), d); };
-  return *std::max(strength(a), strength(b));
+  constexpr Dtype f32 = Dtype::float32, f64 = Dtype::float64, f16 = Dtype::float16,
+                  b16 = Dtype::bfloat16, i64 = Dtype::int64, i32 = Dtype::int32, u8 = Dtype::uint8,
+                  bit = Dtype::boolean;
+  // Rows and columns in the order of the enumeration.
+  constexpr Dtype table[8][8] = {
+      // f32  f64  f16  b16  i64  i32  u8   bit
+      {f32, f64, f32, f32, f32, f32, f32, f32},  // f32
+      {f64, f64, f64, f64, f64, f64, f64, f64},  // f64
+      {f32, f64, f16, f32, f16, f16, f16, f16},  // f16
+      {f32, f64, f32, b16, b16, b16, b16, b16},  // b16
+      {f32, f64, f16, b16, i64, i64, i64, i64},  // i64
+      {f32, f64, f16, b16, i64, i32, i32, i32},  // i32
+      {f32, f64, f16, b16, i64, i32, u8, u8},    // u8
+      {f32, f64, f16, b16, i64, i32, u8, bit},   // bit
+  };
+  return table[static_cast<int>(a)][static_cast<int>(b)];
 }
 
 void wrong_dtype(const char* operation, const char* wanted, Dtype got) {

@@ -45,8 +45,8 @@ Tensor rand(const Shape& shape, double low, double high, TensorOptions options,
   if (!(low < high) || !std::isfinite(high - low)) {
     raise<ValueError>("[rand] low must be below high and both finite, got {} and {}", low, high);
   }
-  const uint64_t words =
-      visit_floating(options.dtype, "rand", []<class T>() { return kUniformWords<T>; });
+  const uint64_t words = visit_floating(compute_dtype(options.dtype), "rand",
+                                        []<class T>() { return kUniformWords<T>; });
   const Tensor out = empty(shape, options);
   backend(out).uniform(generator.seed(), generator.advance(out.numel() * words), low, high, out);
   return out;
@@ -59,7 +59,7 @@ Tensor randn(const Shape& shape, double mean, double deviation, TensorOptions op
         "[randn] deviation must be at least 0 and both finite, got mean {} and deviation {}", mean,
         deviation);
   }
-  if (!is_floating(options.dtype)) wrong_dtype("randn", "float32 or float64", options.dtype);
+  check_floating("randn", options.dtype);
   const Tensor out = empty(shape, options);
   backend(out).normal(generator.seed(), generator.advance(out.numel() * kNormalWords), mean,
                       deviation, out);
@@ -90,7 +90,7 @@ Tensor randperm(int64_t count, Generator& generator) {
 }
 
 Tensor bernoulli(const Tensor& p, Generator& generator) {
-  if (!is_floating(p.dtype())) wrong_dtype("bernoulli", "floating point", p.dtype());
+  check_floating("bernoulli", p.dtype());
   if (p.device().kind != Device::Kind::meta) {
     for (const double probability : p.to_vector<double>()) {
       if (!(probability >= 0 && probability <= 1)) {
@@ -98,9 +98,11 @@ Tensor bernoulli(const Tensor& p, Generator& generator) {
       }
     }
   }
-  const Tensor chance = rand(p.shape(), 0, 1, {p.dtype(), p.device()}, generator);
+  const TensorOptions wide{compute_dtype(p.dtype()), p.device()};
+  const Tensor chance = rand(p.shape(), 0, 1, wide, generator), limit = empty(p.shape(), wide);
+  copy_elements(p, limit);
   const Tensor hit = empty(p.shape(), {Dtype::boolean, p.device()}), out = empty_like(p);
-  backend(out).compare(Compare::less, chance, p, hit);
+  backend(limit).compare(Compare::less, chance, limit, hit);
   copy_elements(hit, out);
   return out;
 }

@@ -29,6 +29,7 @@ struct Code {
   const char* name;
 };
 constexpr Code kCodes[] = {{Dtype::float32, "F32"}, {Dtype::float64, "F64"},
+                           {Dtype::float16, "F16"}, {Dtype::bfloat16, "BF16"},
                            {Dtype::int64, "I64"},   {Dtype::int32, "I32"},
                            {Dtype::uint8, "U8"},    {Dtype::boolean, "BOOL"}};
 

@@ -36,11 +36,17 @@ class Storage : public RefCounted {
     version_.store(version() + 1, std::memory_order_relaxed);
   }
 
+  /// Counts the writes that the tape recorded. A tensor that has not seen the last one must find
+  /// its place on the tape anew (Tensor::node()).
+  int32_t recorded_writes() const { return recorded_writes_; }
+  void add_recorded_write() { ++recorded_writes_; }
+
  private:
   void* data_ = nullptr;
   int64_t bytes_;
   Device device_;
   std::atomic<int64_t> version_{0};
+  int32_t recorded_writes_ = 0;
   bool adopted_ = false;
   std::function<void()> free_;  // of adopted memory
 };

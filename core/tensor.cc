@@ -64,17 +64,6 @@ void check_representable(double value, Dtype dtype) {
   });
 }
 
-/// Refuses to write through strides of 0, which would put several elements in one place.
-void check_not_repeated(const Tensor& to) {
-  for (int axis = 0; axis < to.rank(); ++axis) {
-    if (to.strides()[axis] == 0 && to.shape()[axis] > 1) {
-      raise<ShapeError>(
-          "[copy] the target repeats its elements along axis {} of {}: clone() it first", axis,
-          to.shape());
-    }
-  }
-}
-
 /// True if writing one tensor may change the other.
 bool overlap(const Tensor& a, const Tensor& b) {
   if (&a.storage() != &b.storage()) return false;
@@ -86,6 +75,23 @@ bool overlap(const Tensor& a, const Tensor& b) {
 }
 
 }  // namespace
+
+Ref<TapeNode> TapeNode::place_of_view(const Tensor&, const Layout&) const { return nullptr; }
+
+void Tensor::catch_up() const {
+  TensorBody& b = body();
+  const int32_t writes = b.storage->recorded_writes();
+  if (!b.base || b.base->seen_writes != writes) {
+    raise<GradientError>(
+        "[tape] the elements of this tensor, of shape {}, were changed in place through another "
+        "tensor over the same memory, and the tape cannot follow: clone() one of the two",
+        b.layout.shape);
+  }
+  const Tensor base(b.base);
+  b.node = b.base->node ? b.base->node->place_of_view(base, b.layout) : nullptr;
+  b.output = 0;
+  b.seen_writes = writes;
+}
 
 void Tensor::use_of_empty_handle() {
   raise<ValueError>("[tensor] this handle is empty: assign a tensor to it before using it");
@@ -144,7 +150,7 @@ const Tensor& Tensor::grad() const {
         " one, after a backward pass",
         shape());
   }
-  return *body().node->gradient();
+  return *node()->gradient();
 }
 
 Tensor empty(const Shape& shape, TensorOptions options) {
@@ -190,6 +196,11 @@ Tensor arange(int64_t count, TensorOptions options) {
   return out;
 }
 
+Tensor reshaped(const Tensor& fresh, const Shape& shape) {
+  fresh.body().layout = Layout::dense(shape);
+  return fresh;
+}
+
 Tensor view_of(const Tensor& base, const Layout& layout) {
   return tensor_over(base.body().storage, layout, base.dtype());
 }
@@ -204,14 +215,26 @@ Tensor tensor_over(Ref<Storage> storage, const Layout& layout, Dtype dtype) {
         "[view] shape {} with strides {} and offset {} does not lie within {} elements",
         layout.shape, layout.strides, layout.offset, held);
   }
-  return Tensor(make_ref<TensorBody>(std::move(storage), layout, dtype));
+  const Tensor out(make_ref<TensorBody>(std::move(storage), layout, dtype));
+  out.body().seen_writes = TensorBody::kApart;
+  return out;
+}
+
+void check_not_repeated(const char* operation, const Tensor& target) {
+  for (int axis = 0; axis < target.rank(); ++axis) {
+    if (target.strides()[axis] == 0 && target.shape()[axis] > 1) {
+      raise<ShapeError>(
+          "[{}] the target repeats its elements along axis {} of {}: clone() it first", operation,
+          axis, target.shape());
+    }
+  }
 }
 
 void copy_elements(const Tensor& from, const Tensor& to) {
   if (from.shape() != to.shape()) {
     raise<ShapeError>("[copy] shapes must be equal, got {} and {}", from.shape(), to.shape());
   }
-  check_not_repeated(to);
+  check_not_repeated("copy", to);
   if (from.device().kind != to.device().kind) {
     if (to.device().kind == Device::Kind::meta) return;  // where there are no elements to write
     raise<DeviceError>("[copy] cannot copy from {} to {}", from.device(), to.device());
@@ -225,7 +248,7 @@ void fill_elements(const Tensor& tensor, double value) {
 }
 
 void scale_elements(const Tensor& tensor, double factor) {
-  if (!is_floating(tensor.dtype())) wrong_dtype("scale", "float32 or float64", tensor.dtype());
+  check_floating("scale", tensor.dtype());
   const Tensor scalar = full({}, factor, {.dtype = tensor.dtype(), .device = tensor.device()});
   const Tensor everywhere = view_of(scalar, scalar.layout().expanded(tensor.shape()));
   backend(tensor).binary(Binary::multiply, tensor, everywhere, tensor);
@@ -245,7 +268,7 @@ void append_elements(std::string& text, const Tensor& tensor, const Layout& layo
   if (layout.shape.empty()) {
     const auto append = [&]<class T>() {
       const T value = *(static_cast<const T*>(tensor.storage().data()) + layout.offset);
-      fmt::format_to(std::back_inserter(text), "{}", value);
+      fmt::format_to(std::back_inserter(text), "{}", compute_type<T>{value});
     };
     return visit_dtype(tensor.dtype(), append);
   }

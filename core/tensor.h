@@ -25,18 +25,27 @@ class TapeNode : public RefCounted {
  public:
   /// The gradient accumulated here, or null: only leaves accumulate.
   virtual const Tensor* gradient() const { return nullptr; }
+  /// The place of the view `layout` of `base`, which is made here.
+  virtual Ref<TapeNode> place_of_view(const Tensor& base, const Layout& layout) const;
 };
 
 /// The shared part of a Tensor; see Tensor for the meaning of the fields.
 struct TensorBody : RefCounted {
+  static constexpr int32_t kApart = -1;
+
   TensorBody(Ref<Storage> storage, const Layout& layout, Dtype dtype)
       : storage(std::move(storage)), layout(layout), dtype(dtype) {}
 
   Ref<Storage> storage;
   Layout layout;
   Dtype dtype;
-  Ref<TapeNode> node;  // the operation that made it, or a leaf's accumulator; null: no gradient
-  int32_t output = 0;  // which of the node's outputs this is
+  // The operation that made it, or a leaf's accumulator; null: no gradient. To be read with
+  // Tensor::node(): after a recorded write to the elements it is out of date.
+  Ref<TapeNode> node;
+  int32_t output = 0;       // which of the node's outputs this is
+  int32_t seen_writes = 0;  // the storage's recorded writes that `node` knows of; or kApart
+  Ref<TensorBody>
+      base;  // what this is a view of, as the tape sees it (never itself a view); or null
 };
 
 class Tensor {
@@ -83,10 +92,18 @@ class Tensor {
   template <class T>
   std::vector<T> to_vector() const;
 
+  /// Its place on the tape; null if it needs no gradient. Throws GradientError if its elements were
+  /// changed in place on the tape in a way that it cannot follow.
+  const Ref<TapeNode>& node() const {
+    const TensorBody& b = body();
+    const int32_t seen = b.seen_writes;
+    if (seen != b.storage->recorded_writes() && seen != TensorBody::kApart) catch_up();
+    return b.node;
+  }
   /// True if operations on this tensor are recorded on the tape.
-  bool requires_grad() const { return static_cast<bool>(body().node); }
+  bool requires_grad() const { return static_cast<bool>(node()); }
   /// True once a backward pass has delivered a gradient to this leaf.
-  bool has_grad() const { return requires_grad() && body().node->gradient() != nullptr; }
+  bool has_grad() const { return requires_grad() && node()->gradient() != nullptr; }
   /// The accumulated gradient of a leaf. Throws GradientError if there is none.
   const Tensor& grad() const;
 
@@ -100,6 +117,7 @@ class Tensor {
 
  private:
   [[noreturn]] static void use_of_empty_handle();
+  void catch_up() const;
   void* address(Dtype expected) const;
 
   Ref<TensorBody> body_;
@@ -128,12 +146,16 @@ Tensor scalar(double value, TensorOptions options = {});
 template <class T>
 Tensor from_vector(const std::vector<T>& values, const Shape& shape);
 
-/// Another tensor over the storage of `base`, outside the tape. Throws ShapeError unless `layout`
-/// lies inside it.
+/// `fresh`, a dense tensor that nothing else knows of yet, under another shape of as many elements.
+Tensor reshaped(const Tensor& fresh, const Shape& shape);
+/// Another tensor over the storage of `base`, outside the tape: it follows no recorded write to the
+/// elements. Throws ShapeError unless `layout` lies inside it.
 Tensor view_of(const Tensor& base, const Layout& layout);
 /// The same over any storage; the layout's offset counts elements of `dtype`.
 Tensor tensor_over(Ref<Storage> storage, const Layout& layout, Dtype dtype);
 
+/// Throws ShapeError if `target` has several elements in one place: it must not be written to.
+void check_not_repeated(const char* operation, const Tensor& target);
 /// Writes the elements of `from` into `to` (equal shapes), converting the dtype, outside the tape.
 /// They may share storage. Writing to meta does nothing. Throws ShapeError for shapes that differ
 /// or a target that repeats elements, DeviceError for reading from meta.

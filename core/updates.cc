@@ -13,7 +13,7 @@ void apply_updates(std::span<const Update> updates) {
       return !(update.parameter.device() == device);
     });
     const size_t count = other - updates.begin();
-    backend(device).update(updates.first(count));
+    backend(updates.front().parameter).update(updates.first(count));
     updates = updates.subspan(count);
   }
 }

@@ -118,7 +118,7 @@ struct Element {
 
 Element element_from(const std::string& name, const std::string& descr) {
   constexpr std::pair<std::string_view, Dtype> kKnown[] = {
-      {"f4", Dtype::float32}, {"f8", Dtype::float64}, {"i4", Dtype::int32},
+      {"f4", Dtype::float32}, {"f8", Dtype::float64}, {"f2", Dtype::float16}, {"i4", Dtype::int32},
       {"i8", Dtype::int64},   {"u1", Dtype::uint8},   {"b1", Dtype::boolean}};
   const bool ordered =
       descr.size() == 3 && std::string_view("<>|=").find(descr[0]) != std::string::npos;
@@ -127,7 +127,7 @@ Element element_from(const std::string& name, const std::string& descr) {
   }
   raise<IoError>(
       "[read_npy] {}: its elements are '{}', which Capstan has no dtype for; convert the array to "
-      "float32, float64, int32, int64, uint8 or bool",
+      "float32, float64, float16, int32, int64, uint8 or bool",
       name, descr);
 }
 

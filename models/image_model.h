@@ -6,8 +6,10 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "autograd/autocast.h"
 #include "autograd/elementwise.h"
 #include "nn/module.h"
 
@@ -21,10 +23,16 @@ class ImageModel {
       : forward_([m = model.get()](const Tensor& images) { return (*m)(images); }),
         module_(std::move(model)) {}
 
-  /// Images [n, 1, 28, 28] of any dtype to logits [n, 10] of the model's.
-  Tensor operator()(const Tensor& images) const { return forward_(cast(images, dtype_)); }
+  /// Images [n, 1, 28, 28] of any dtype to logits [n, 10] of the model's; of float32 where the
+  /// model computes in 16 bits, so that the loss keeps its digits.
+  Tensor operator()(const Tensor& images) const {
+    const Autocast guard(autocast_);
+    return cast(forward_(cast(images, dtype_)), compute_dtype(dtype_));
+  }
   nn::Module& module() const { return *module_; }
   /// Converts all parameters; images follow.
+  /// Computes products in bfloat16 from now on; see autograd/autocast.h.
+  void autocast() { autocast_ = Dtype::bfloat16; }
   void to(Dtype dtype) {
     module_->to(dtype);
     dtype_ = dtype;
@@ -34,6 +42,7 @@ class ImageModel {
   std::function<Tensor(const Tensor&)> forward_;
   std::unique_ptr<nn::Module> module_;
   Dtype dtype_ = Dtype::float32;
+  std::optional<Dtype> autocast_;
 };
 
 /// "mlp" or "lenet", with weights drawn from the default generator. Throws ValueError for another

@@ -116,7 +116,10 @@ TrainResult train(const TrainOptions& options, Communicator& communicator,
 
   manual_seed(options.seed);
   ImageModel model = make_image_model(options.model, options.dropout);
-  if (options.dtype == "float64") model.to(Dtype::float64);
+  for (const Dtype dtype : {Dtype::float64, Dtype::bfloat16}) {
+    if (options.dtype == to_string(dtype)) model.to(dtype);
+  }
+  if (options.autocast) model.autocast();
   const auto optimizer = make_optimizer(options, model.module().parameters());
   const int64_t shards = options.virtual_shards(ranks);
   const data::DataLoader loader(training_set, {.batch = options.samples_per_step(ranks),

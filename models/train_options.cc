@@ -69,7 +69,8 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
   Group model(app, "Model");
   model.add("--model", o.model, "mlp or lenet");
   model.add("--dropout", o.dropout, "Probability of dropping an activation");
-  model.add("--dtype", o.dtype, "float32 or float64");
+  model.add("--dtype", o.dtype, "float32, float64 or bfloat16: of weights and gradients");
+  model.add("--autocast", o.autocast, "Compute products in bfloat16");
   model.add("--seed", o.seed, "Of weights, order of samples and dropout");
 
   Group data(app, "Data");
@@ -159,7 +160,8 @@ bool is_among(const std::string& value, std::initializer_list<const char*> choic
 void check(const TrainOptions& o) {
   require(is_among(o.model, {"mlp", "lenet"}), "--model", "mlp or lenet", o.model);
   require(is_among(o.optimizer, {"sgd", "adamw"}), "--optimizer", "sgd or adamw", o.optimizer);
-  require(is_among(o.dtype, {"float32", "float64"}), "--dtype", "float32 or float64", o.dtype);
+  require(is_among(o.dtype, {"float32", "float64", "bfloat16"}), "--dtype",
+          "float32, float64 or bfloat16", o.dtype);
   require(is_among(o.progress, {"auto", "bar", "lines", "none"}), "--progress",
           "auto, bar, lines or none", o.progress);
   require(o.dropout >= 0 && o.dropout < 1, "--dropout", "in [0, 1)", o.dropout);

@@ -17,7 +17,8 @@ struct TrainOptions {
   std::string model = "lenet";  // or "mlp"
   std::string data = data::kFashionMnistDirectory;
   double dropout = 0;             // probability of zeroing, in [0, 1)
-  std::string dtype = "float32";  // or "float64"
+  std::string dtype = "float32";  // or "float64", "bfloat16": of weights and gradients
+  bool autocast = false;          // products in bfloat16
   uint64_t seed = 0;              // of weights, order of samples and dropout
 
   // Length. The rate follows one schedule over all epochs; `steps` ends this run within it (or

@@ -1,6 +1,7 @@
 #include "nn/batch_norm.h"
 
 #include "autograd/elementwise.h"
+#include "autograd/in_place.h"
 #include "autograd/normalization.h"
 #include "autograd/views.h"
 #include "core/raise.h"
@@ -50,7 +51,7 @@ Tensor BatchNorm::normalize(const char* shapes, bool fits, const Tensor& x) {
   if (b) shift = shift + *b;
   Shape aligned = Dims::filled(x.rank() - 1, 1);
   aligned[0] = channels;
-  return x * reshape(scale, aligned) + reshape(shift, aligned);
+  return cast(x * reshape(scale, aligned) + reshape(shift, aligned), x.dtype());
 }
 
 }  // namespace capstan::nn

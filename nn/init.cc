@@ -24,9 +24,7 @@ struct Fans {
 };
 
 Fans fans(const char* scheme, const Tensor& weight) {
-  if (!is_floating(weight.dtype())) {
-    wrong_dtype(scheme, "float32 or float64", weight.dtype());
-  }
+  check_floating(scheme, weight.dtype());
   if (weight.rank() < 2 || weight.numel() == 0) {
     raise<ShapeError>("[{}] takes a weight [out, in, ...] with elements, got {}", scheme,
                       weight.shape());
@@ -92,9 +90,7 @@ void orthogonal(const Tensor& weight, double gain, Generator& generator) {
 
 void truncated_normal(const Tensor& tensor, double mean, double deviation, double low, double high,
                       Generator& generator) {
-  if (!is_floating(tensor.dtype())) {
-    wrong_dtype("truncated_normal", "float32 or float64", tensor.dtype());
-  }
+  check_floating("truncated_normal", tensor.dtype());
   if (!(deviation > 0)) {
     raise<ValueError>("[truncated_normal] deviation must be above 0, got {}", deviation);
   }

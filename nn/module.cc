@@ -39,11 +39,12 @@ class Walk : public MemberVisitor {
 
 /// Calls change(tensor) once for each distinct parameter and buffer and gives all its handles the
 /// result.
-void replace_tensors(Module& module, const std::function<Tensor(const Tensor&)>& change) {
+void replace_tensors(Module& module,
+                     const std::function<Tensor(const Tensor& old, bool is_statistic)>& change) {
   std::unordered_map<const TensorBody*, Tensor> replaced;
-  const auto replace = [&](const Tensor& old) {
+  const auto replace = [&](const Tensor& old, bool is_statistic) {
     auto [entry, is_new] = replaced.try_emplace(&old.body());
-    if (is_new) entry->second = change(old);
+    if (is_new) entry->second = change(old, is_statistic);
     return entry->second;
   };
   // The old tensors stay alive until the end, so that no address is used for two of them.
@@ -51,11 +52,11 @@ void replace_tensors(Module& module, const std::function<Tensor(const Tensor&)>&
   Walk walk;
   walk.on_parameter = [&](const std::string&, Parameter& p) {
     old.push_back(p);
-    static_cast<Tensor&>(p) = replace(p);
+    static_cast<Tensor&>(p) = replace(p, false);
   };
   walk.on_buffer = [&](const std::string&, Buffer& b) {
     old.push_back(b);
-    static_cast<Tensor&>(b) = replace(b);
+    static_cast<Tensor&>(b) = replace(b, b.policy == BufferPolicy::averaged);
   };
   walk.run(module);
 }
@@ -121,7 +122,7 @@ void Module::train(bool on) {
 }
 
 void Module::to(Device device) {
-  replace_tensors(*this, [&](const Tensor& old) {
+  replace_tensors(*this, [&](const Tensor& old, bool) {
     Tensor moved = empty(old.shape(), {old.dtype(), device});
     copy_elements(old, moved);
     return leaf_like(old, moved);
@@ -129,10 +130,12 @@ void Module::to(Device device) {
 }
 
 void Module::to(Dtype dtype) {
-  replace_tensors(*this, [&](const Tensor& old) {
+  replace_tensors(*this, [&](const Tensor& old, bool is_statistic) {
     // Integer buffers count or index; they keep their dtype.
     if (!is_floating(old.dtype())) return old;
-    Tensor converted = empty(old.shape(), {dtype, old.device()});
+    // In 16 bits, what each step adds to a running average would be lost.
+    Tensor converted =
+        empty(old.shape(), {is_statistic ? compute_dtype(dtype) : dtype, old.device()});
     copy_elements(old, converted);
     return leaf_like(old, converted);
   });
@@ -149,7 +152,7 @@ void tie(Parameter& a, Parameter& b) {
 namespace detail {
 
 void unshare(Module& copy) {
-  replace_tensors(copy, [](const Tensor& old) { return leaf_like(old, dense_copy(old)); });
+  replace_tensors(copy, [](const Tensor& old, bool) { return leaf_like(old, dense_copy(old)); });
 }
 
 std::string next_name(std::string_view& names) {

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <unordered_map>
 
+#include "core/costs.h"
+
 namespace capstan::nn::detail {
 
 namespace {
@@ -23,11 +25,15 @@ std::string summarize(Module& copy, const std::function<void()>& run) {
   copy.eval();
   const auto modules = copy.modules();
 
+  CountCosts costs;
   std::unordered_map<const Module*, std::string> shapes;
+  std::unordered_map<const Module*, int64_t> flops;
   std::vector<HookHandle> hooks;
   for (const auto& [_, module] : modules) {
+    hooks.push_back(module->before_forward.add([&](Module& m) { flops[&m] -= costs.flops(); }));
     hooks.push_back(module->after_forward.add([&](Module& m, std::span<const Tensor> outputs) {
       shapes[&m] = outputs.empty() ? "" : to_string(outputs[0].shape());
+      flops[&m] += costs.flops();
     }));
   }
   no_grad(run);
@@ -43,22 +49,24 @@ std::string summarize(Module& copy, const std::function<void()>& run) {
     counts[*owner] += parameter.numel();
   }
 
-  std::vector<std::array<std::string, 4>> rows = {{"module", "type", "output", "parameters"}};
+  std::vector<std::array<std::string, 5>> rows = {
+      {"module", "type", "output", "parameters", "FLOPs"}};
   for (const auto& [name, module] : modules) {
     const size_t depth = std::count(name.begin(), name.end(), '.') + !name.empty();
     const std::string label = name.empty() ? "(model)" : name.substr(name.rfind('.') + 1);
     const auto count = counts.find(name);
     rows.push_back({std::string(2 * depth, ' ') + label, module->type_name(), shapes[module],
-                    count == counts.end() ? "" : with_commas(count->second)});
+                    count == counts.end() ? "" : with_commas(count->second),
+                    flops.contains(module) ? with_commas(flops[module]) : ""});
   }
-  std::array<size_t, 4> widths = {};
+  std::array<size_t, 5> widths = {};
   for (const auto& row : rows) {
     for (size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
   }
   std::string table;
   for (const auto& row : rows) {
-    table += fmt::format("{:<{}}  {:<{}}  {:<{}}  {:>{}}\n", row[0], widths[0], row[1], widths[1],
-                         row[2], widths[2], row[3], widths[3]);
+    table += fmt::format("{:<{}}  {:<{}}  {:<{}}  {:>{}}  {:>{}}\n", row[0], widths[0], row[1],
+                         widths[1], row[2], widths[2], row[3], widths[3], row[4], widths[4]);
   }
   return table + "parameters: " + with_commas(copy.parameter_count()) + "\n";
 }

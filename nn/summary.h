@@ -1,5 +1,5 @@
-// Defines summary(), a model as a table: each module with the shape of its result and its number of
-// parameters.
+// Defines summary(), a model as a table: each module with the shape of its result, its number of
+// parameters and the floating-point operations of its forward pass.
 #pragma once
 
 #include <functional>
@@ -16,7 +16,8 @@ std::string summarize(Module& copy, const std::function<void()>& run);
 
 /// The table for an input of this shape and dtype. The shapes come from a run in evaluation mode on
 /// Device::meta(), which takes neither time nor memory; the model stays as it is. A parameter
-/// counts where its first name is.
+/// counts where its first name is, an operation (as core/costs.h counts it) in every module that is
+/// running.
 ///
 ///   std::cout << nn::summary(model, {32, 1, 28, 28});
 template <class Model>

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <set>
 
+#include "autograd/arithmetic.h"
+#include "autograd/node.h"
 #include "core/raise.h"
 #include "core/state.h"
 #include "core/updates.h"
@@ -41,13 +43,15 @@ AveragedWeights::AveragedWeights(NamedTensors weights, AverageShare share)
   for (const auto& [name, weight] : weights_) {
     if (!names.insert(name).second) raise<ValueError>("[average] two weights are named '{}'", name);
     if (!is_floating(weight.dtype())) {
-      raise<DtypeError>("[average] weight '{}' must be float32 or float64, got {}", name,
+      raise<DtypeError>("[average] weight '{}' must be floating point, got {}", name,
                         weight.dtype());
     }
     if (!weight.is_contiguous()) {
       raise<ValueError>("[average] weight '{}' of {} must be contiguous", name, weight.shape());
     }
-    averages_.emplace_back(name, dense_copy(weight));
+    averages_.emplace_back(name,
+                           empty(weight.shape(), {compute_dtype(weight.dtype()), weight.device()}));
+    copy_elements(weight, averages_.back().second);
   }
 }
 
@@ -61,7 +65,9 @@ void AveragedWeights::update(int64_t step) {
   if (share == 0) return;
   std::vector<Update> updates;
   for (size_t i = 0; i < weights_.size(); ++i) {
-    updates.push_back({AverageRule{share}, averages_[i].second, weights_[i].second});
+    const Tensor& average = averages_[i].second;
+    updates.push_back(
+        {AverageRule{share}, average, cast(detach(weights_[i].second), average.dtype())});
   }
   apply_updates(updates);
 }

@@ -40,9 +40,10 @@ struct Swa {
 
 class AveragedWeights {
  public:
-  /// Begins with the present weights. `weights` are parameters, and buffers if they are to be
-  /// averaged, too. Throws ValueError for a name that comes twice, an empty `share`, or a tensor
-  /// that is not contiguous; DtypeError for one that is not floating point.
+  /// Begins with the present weights; those in 16 bits are averaged in float32. `weights` are
+  /// parameters, and buffers if they are to be averaged, too. Throws ValueError for a name that
+  /// comes twice, an empty `share`, or a tensor that is not contiguous; DtypeError for one that is
+  /// not floating point.
   AveragedWeights(NamedTensors weights, AverageShare share);
 
   /// Takes in the weights as they are after step number `step`. Throws ValueError for a share

@@ -37,10 +37,10 @@ void check_parameters(const NamedTensors& parameters) {
                         earlier->second, name);
     }
     if (!is_floating(parameter.dtype())) {
-      raise<DtypeError>("[optimizer] parameter '{}' must be float32 or float64, got {}", name,
+      raise<DtypeError>("[optimizer] parameter '{}' must be floating point, got {}", name,
                         parameter.dtype());
     }
-    if (parameter.requires_grad() && !static_cast<Node&>(*parameter.body().node).is_leaf()) {
+    if (parameter.requires_grad() && !static_cast<Node&>(*parameter.node()).is_leaf()) {
       raise<GradientError>("[optimizer] '{}' is the result of an operation, not a parameter", name);
     }
     if (!parameter.is_contiguous()) {

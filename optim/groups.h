@@ -91,7 +91,7 @@ OptimizerOf<Options>::OptimizerOf(NamedTensors parameters, const Options& option
   const std::vector<int> assigned = assign_groups(this->parameters(), selectors);
   for (size_t i = 0; i < assigned.size(); ++i) {
     settings_.push_back(assigned[i] < 0 ? Setting{options} : choices[assigned[i]]);
-    add_state(i, keep(settings_[i].options, this->parameters()[i].second));
+    add_state(i, keep(settings_[i].options, stepped(i)));
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "autograd/elementwise.h"
+#include "autograd/in_place.h"
 #include "autograd/node.h"
 #include "autograd/reduce.h"
 #include "autograd/views.h"
@@ -87,6 +88,7 @@ Lbfgs::Lbfgs(NamedTensors parameters, LbfgsOptions options)
   check_parameters(parameters_);
   for (const auto& [name, parameter] : parameters_) {
     const Dtype dtype = parameters_.front().second.dtype();
+    if (is_half(dtype)) wrong_dtype("lbfgs", "float32 or float64 parameters", dtype);
     if (parameter.dtype() != dtype) {
       raise<DtypeError>("[lbfgs] parameters must be of one dtype: '{}' is {}, '{}' is {}",
                         parameters_.front().first, dtype, name, parameter.dtype());

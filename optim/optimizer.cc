@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "autograd/arithmetic.h"
 #include "autograd/node.h"
 #include "core/raise.h"
 #include "core/state.h"
@@ -18,6 +19,40 @@ constexpr int64_t kElementsTogether = 1 << 20;
 Optimizer::Optimizer(NamedTensors parameters) : parameters_(std::move(parameters)) {
   check_parameters(parameters_);
   kept_.resize(parameters_.size());
+  for (size_t i = 0; i < kept_.size(); ++i) {
+    const Tensor& parameter = parameters_[i].second;
+    if (is_half(parameter.dtype()))
+      kept_[i].master = empty(parameter.shape(), {Dtype::float32, parameter.device()});
+    if (kept_[i].master.defined()) copy_elements(parameter, kept_[i].master);
+  }
+}
+
+const Tensor& Optimizer::stepped(size_t index) const {
+  const Tensor& master = kept_[index].master;
+  return master.defined() ? master : parameters_[index].second;
+}
+
+/// Before a step: master weights that round to something else than the parameter are of before
+/// somebody wrote into it.
+void Optimizer::follow(size_t index) {
+  const auto& [name, parameter] = parameters_[index];
+  Kept& kept = kept_[index];
+  if (!kept.master.defined() || kept.written == parameter.storage().version()) return;
+  const Tensor own = detach(parameter), rounded = cast(kept.master, own.dtype());
+  copy_elements(where(equal(rounded, own), kept.master, own), kept.master);
+}
+
+/// Applies and forgets `updates`, those of the parameters `indices`, and rounds master weights.
+void Optimizer::apply(std::vector<Update>& updates, std::vector<size_t>& indices) {
+  apply_updates(updates);
+  for (const size_t i : indices) {
+    Kept& kept = kept_[i];
+    if (!kept.master.defined()) continue;
+    copy_elements(kept.master, parameters_[i].second);
+    kept.written = parameters_[i].second.storage().version();
+  }
+  updates.clear();
+  indices.clear();
 }
 
 void Optimizer::add_state(size_t index, const NamedTensors& quantities) {
@@ -27,6 +62,7 @@ void Optimizer::add_state(size_t index, const NamedTensors& quantities) {
     kept.tensors.push_back(tensor);
     if (tensor.defined()) state_.emplace_back(prefix + name, tensor);
   }
+  if (kept.master.defined()) state_.emplace_back(prefix + "master", kept.master);
   kept.steps = zeros({}, {.dtype = Dtype::int64});
   state_.emplace_back(prefix + "steps", kept.steps);
 }
@@ -38,20 +74,23 @@ void Optimizer::step(double rate) {
   check_reduced(parameters_);
   NoGrad guard;
   std::vector<Update> updates;
+  std::vector<size_t> indices;
   int64_t elements = 0;
   for (size_t i = 0; i < parameters_.size(); ++i) {
     const Tensor& parameter = parameters_[i].second;
     if (!parameter.has_grad()) continue;
+    follow(i);
     const int64_t step = ++*kept_[i].steps.mutable_data<int64_t>();
-    updates.push_back(update(i, {rate, step, parameter, parameter.grad(), kept_[i].tensors}));
+    const Tensor grad = cast(parameter.grad(), compute_dtype(parameter.dtype()));
+    updates.push_back(update(i, {rate, step, stepped(i), grad, kept_[i].tensors}));
+    indices.push_back(i);
     elements += parameter.numel();
     if (elements >= kElementsTogether) {
-      apply_updates(updates);
-      updates.clear();
+      apply(updates, indices);
       elements = 0;
     }
   }
-  apply_updates(updates);
+  apply(updates, indices);
 }
 
 void Optimizer::zero_grad() {

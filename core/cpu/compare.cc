@@ -11,10 +11,12 @@ void CpuBackend::compare(Compare op, const Tensor& a, const Tensor& b, const Ten
     visit_dtype(a.dtype(), [&]<class T>() {
       const T* x = a.data<T>();
       const T* y = b.data<T>();
-      cpu::for_each_row<3>(
-          {&out.layout(), &a.layout(), &b.layout()}, [&](int64_t n, auto at, auto step) {
-            cpu::map_row(n, x + at[1], step[1], y + at[2], step[2], z + at[0], step[0], f);
-          });
+      cpu::for_each_row<3>({&out.layout(), &a.layout(), &b.layout()},
+                           [&](int64_t n, auto at, auto step) {
+                             using C = compute_type<T>;
+                             cpu::map_row(n, x + at[1], step[1], y + at[2], step[2], z + at[0],
+                                          step[0], [f](T x, T y) { return f(C{x}, C{y}); });
+                           });
     });
   });
 }

@@ -6,7 +6,7 @@
 
 namespace capstan {
 
-class CpuBackend final : public Backend {
+class CpuBackend : public Backend {
  public:
   // fill_copy.cc
   void fill(const Tensor& out, double value) override;
@@ -96,6 +96,8 @@ class CpuBackend final : public Backend {
   void update(std::span<const Update> updates) override;
 };
 
-Backend& cpu_backend();
+/// The kernels for tensors of `dtype`: CpuBackend, or for 16-bit types HalfBackend
+/// (half_backend.cc).
+Backend& cpu_backend(Dtype dtype);
 
 }  // namespace capstan

@@ -22,12 +22,14 @@ void CpuBackend::copy(const Tensor& in, const Tensor& out) {
       const From* x = in.data<From>();
       To* y = out.mutable_data<To>();
       cpu::for_each_row<2>({&out.layout(), &in.layout()}, [&](int64_t n, auto at, auto step) {
-        if (std::is_same_v<From, To> && step[0] == 1 && step[1] == 1) {
-          std::memmove(y + at[0], x + at[1], n * sizeof(To));
-        } else {
-          cpu::map_row(n, x + at[1], step[1], y + at[0], step[0],
-                       [](From value) { return static_cast<To>(value); });
+        if constexpr (std::is_same_v<From, To>) {
+          if (step[0] == 1 && step[1] == 1) {
+            std::memmove(y + at[0], x + at[1], n * sizeof(To));
+            return;
+          }
         }
+        cpu::map_row(n, x + at[1], step[1], y + at[0], step[0],
+                     [](From value) { return static_cast<To>(value); });
       });
     });
   });

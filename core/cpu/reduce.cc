@@ -177,16 +177,17 @@ void run(const Tensor& in, const Tensor& out) {
 
 void CpuBackend::reduce(Reduction op, const Tensor& in, const Tensor& out) {
   visit_dtype(in.dtype(), [&]<class T>() {
-    using Wide = std::conditional_t<std::is_floating_point_v<T>, T, int64_t>;
+    using C = compute_type<T>;
+    using Wide = std::conditional_t<std::is_floating_point_v<C>, T, int64_t>;
     switch (op) {
       case Reduction::sum:
-        return run<cpu::Sum<T>, T, Wide>(in, out);
+        return run<cpu::Sum<C>, T, Wide>(in, out);
       case Reduction::product:
-        return run<cpu::Product<T>, T, Wide>(in, out);
+        return run<cpu::Product<C>, T, Wide>(in, out);
       case Reduction::max:
-        return run<cpu::Max<T>, T, T>(in, out);
+        return run<cpu::Max<C>, T, T>(in, out);
       case Reduction::min:
-        return run<cpu::Min<T>, T, T>(in, out);
+        return run<cpu::Min<C>, T, T>(in, out);
     }
   });
 }
@@ -227,27 +228,30 @@ void CpuBackend::cumulative_sum(const Tensor& in, int axis, const Tensor& out) {
   const int64_t length = in.shape()[axis];
   const int64_t step = in.strides()[axis], out_step = out.strides()[axis];
   visit_dtype(in.dtype(), [&]<class T>() {
-    using Wide = std::conditional_t<std::is_floating_point_v<T>, T, int64_t>;
+    using Sum = cpu::Sum<compute_type<T>>;
+    using Wide = std::conditional_t<std::is_floating_point_v<compute_type<T>>, T, int64_t>;
     const T* const x = in.data<T>();
     Wide* const y = out.mutable_data<Wide>();
-    cpu::for_each_band<2>(
-        {&in.layout(), &out.layout()}, axis, [&](auto lines, const auto& at, const auto& next) {
-          typename cpu::Sum<T>::Accumulator sums[cpu::kBand];
-          std::fill_n(sums, lines, cpu::Sum<T>::start);
-          for (int64_t j = 0; j < length; ++j) {
-            for (int64_t l = 0; l < lines; ++l) {
-              sums[l] = cpu::Sum<T>::take(sums[l], x[at[0] + l * next[0] + j * step]);
-              y[at[1] + l * next[1] + j * out_step] = static_cast<Wide>(sums[l]);
-            }
-          }
-        });
+    cpu::for_each_band<2>({&in.layout(), &out.layout()}, axis,
+                          [&](auto lines, const auto& at, const auto& next) {
+                            typename Sum::Accumulator sums[cpu::kBand];
+                            std::fill_n(sums, lines, Sum::start);
+                            for (int64_t j = 0; j < length; ++j) {
+                              for (int64_t l = 0; l < lines; ++l) {
+                                sums[l] = Sum::take(sums[l], x[at[0] + l * next[0] + j * step]);
+                                y[at[1] + l * next[1] + j * out_step] = static_cast<Wide>(sums[l]);
+                              }
+                            }
+                          });
   });
 }
 
 double CpuBackend::sum_of_squares(const Tensor& in) {
   const Tensor out = empty(Dims::filled(in.rank(), 1), {Dtype::float64, in.device()});
-  visit_floating(in.dtype(), "sum_of_squares",
-                 [&]<class T>() { run<cpu::SumOfSquares<T>, T, double>(in, out); });
+  visit_dtype(in.dtype(), [&]<class T>() {
+    using C = compute_type<T>;
+    if constexpr (std::is_floating_point_v<C>) run<cpu::SumOfSquares<C>, T, double>(in, out);
+  });
   return *out.data<double>();
 }
 

@@ -58,16 +58,19 @@ void apply_block(const T* in, T* out) {
 /// out[j] = F(in[j]) for a row of any steps; `out` may be `in`.
 template <class F, class T>
 void transform(int64_t count, const T* in, int64_t in_step, T* out, int64_t out_step) {
+  using C = compute_type<T>;
   int64_t j = 0;
-  if (in_step == 1 && out_step == 1) {
-    for (; j + kLanes <= count; j += kLanes) apply_block<F>(in + j, out + j);
+  if constexpr (std::is_same_v<C, T>) {
+    if (in_step == 1 && out_step == 1) {
+      for (; j + kLanes <= count; j += kLanes) apply_block<F>(in + j, out + j);
+    }
   }
   for (; j < count; j += kLanes) {
     const int64_t lanes = std::min<int64_t>(kLanes, count - j);
-    alignas(64) T block[kLanes] = {};
+    alignas(64) C block[kLanes] = {};
     for (int64_t i = 0; i < lanes; ++i) block[i] = in[(j + i) * in_step];
     apply_block<F>(block, block);
-    for (int64_t i = 0; i < lanes; ++i) out[(j + i) * out_step] = block[i];
+    for (int64_t i = 0; i < lanes; ++i) out[(j + i) * out_step] = static_cast<T>(block[i]);
   }
 }
 

@@ -1,5 +1,6 @@
-// Defines meta_backend(), the kernels of the device "meta": they do nothing, because the layers
-// above have already made the output's shape, and a meta tensor is nothing but its shape.
+// Defines meta_backend(), the kernels of the device "meta": they compute nothing, because the
+// layers above have already made the output's shape, and a meta tensor is nothing but its shape.
+// They do count what they would cost (core/costs.h).
 #pragma once
 
 #include "core/backend.h"

@@ -6,6 +6,7 @@
 #include "autograd/dropout.h"
 #include "autograd/elementwise.h"
 #include "autograd/engine.h"
+#include "autograd/in_place.h"
 #include "autograd/matmul.h"
 #include "autograd/reduce.h"
 #include "autograd/saved.h"

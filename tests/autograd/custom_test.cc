@@ -6,6 +6,7 @@
 #include "autograd/elementwise.h"
 #include "autograd/engine.h"
 #include "autograd/gradcheck.h"
+#include "autograd/in_place.h"
 #include "autograd/reduce.h"
 #include "autograd/views.h"
 #include "core/error.h"

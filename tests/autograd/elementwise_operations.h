@@ -12,7 +12,7 @@ inline Operation unary_row(const std::string& name, UnaryFunction f, bool floati
   Operation row{name, only(f), {}};
   if (floating_only) {
     row.failures.push_back(
-        fails<DtypeError>("float32 or float64, got int64", [f] { return f(whole({2})); }));
+        fails<DtypeError>("floating point, got int64", [f] { return f(whole({2})); }));
   }
   return row;
 }
@@ -43,7 +43,7 @@ inline std::vector<Operation> elementwise_operations() {
   };
   Operation atan2_row = binary_row("atan2", capstan::atan2);
   atan2_row.failures.push_back(fails<DtypeError>(
-      "float32 or float64, got int64", [] { return capstan::atan2(whole({2}), whole({2})); }));
+      "floating point, got int64", [] { return capstan::atan2(whole({2}), whole({2})); }));
   return {
       binary_row("add", add),
       binary_row("subtract", subtract),
@@ -59,8 +59,8 @@ inline std::vector<Operation> elementwise_operations() {
         {"same", to_the(1)},
         {"tensor", [](const Tensors& x) { return power(x[0], x[1]); }},
         {"base", [](const Tensors& x) { return power(2.5, x[0]); }}},
-       {fails<DtypeError>("float32 or float64, got int64", [] { return power(whole({2}), 2); }),
-        fails<DtypeError>("float32 or float64, got int64",
+       {fails<DtypeError>("floating point, got int64", [] { return power(whole({2}), 2); }),
+        fails<DtypeError>("floating point, got int64",
                           [] { return power(whole({2}), whole({2})); }),
         fails<ShapeError>("[2] and [3] do not broadcast", [] { return power(of({2}), of({3})); })}},
       unary_row("negate", negate, false),
@@ -148,7 +148,7 @@ inline std::vector<Operation> activation_operations() {
                       std::vector<Failure> failures = {}) {
     const Function f = variants.begin()->second;
     failures.push_back(
-        fails<DtypeError>("float32 or float64, got int64", [f] { return f({whole({2})}); }));
+        fails<DtypeError>("floating point, got int64", [f] { return f({whole({2})}); }));
     return Operation{name, variants, failures};
   };
   const auto one = [](auto f, auto... options) {

@@ -11,6 +11,7 @@
 #include "autograd/reduce.h"
 #include "autograd/views.h"
 #include "core/allocator.h"
+#include "core/costs.h"
 #include "tests/autograd/operation.h"
 #include "tests/golden/golden.h"
 
@@ -20,6 +21,7 @@ namespace capstan::testing {
 enum Column {
   values,
   float32,
+  half,
   gradients,
   finite_differences,
   second,
@@ -32,8 +34,8 @@ enum Column {
   kColumns
 };
 inline constexpr std::array<const char*, kColumns> kColumnNames = {
-    "values", "float32", "gradients", "gradcheck", "second", "size one",
-    "empty",  "strided", "NaN, inf",  "meta",      "errors"};
+    "values",   "float32", "16 bits", "gradients", "gradcheck", "second",
+    "size one", "empty",   "strided", "NaN, inf",  "meta",      "errors"};
 
 struct Checks {
   std::array<int, kColumns> counts = {};
@@ -56,6 +58,12 @@ inline Tensors leaves(const Tensors& inputs) {
     if (is_floating(input.dtype())) require_grad(input);
   }
   return inputs;
+}
+
+inline Tensors detached(const Tensors& tensors) {
+  Tensors out;
+  for (const Tensor& tensor : tensors) out.push_back(detach(tensor));
+  return out;
 }
 
 /// The same elements in other places: with the axes reversed in memory, with a gap of garbage after
@@ -99,6 +107,38 @@ inline void compare(Checks& checks, Column value_column, Column gradient_column,
   }
 }
 
+/// Compares result and gradients in a 16-bit dtype with those of the same numbers in float32. An
+/// operation made of others rounds after each, so some roundings are allowed.
+inline void compare_in_half(Checks& checks, Dtype dtype, const Function& f, const Tensors& inputs,
+                            const Tensor& upstream, const std::string& what) {
+  const double tolerance = 12 * (dtype == Dtype::float16 ? 0x1p-11 : 0x1p-8);
+  const auto in = [](const Tensors& numbers, Dtype wanted) {
+    Tensors out;
+    for (const Tensor& x : numbers) {
+      out.push_back(dense_copy(is_floating(x.dtype()) ? cast(x, wanted) : x));
+    }
+    return leaves(out);
+  };
+  const Tensors narrow = in(inputs, dtype), wide = in(detached(narrow), Dtype::float32);
+  const Tensor out = f(narrow), expected = f(wide);
+  const bool kept = expected.dtype() != Dtype::float32 || out.dtype() == dtype;
+  checks.expect(half, kept && distance(out, expected) <= tolerance,
+                what + " in " + to_string(dtype) + " is " + to_string(out) + ", in float32 " +
+                    to_string(expected));
+  if (!expected.requires_grad()) return;
+  const Tensor seed = cast(upstream_for(expected, upstream), dtype);
+  backward(out, {.seed = cast(seed, out.dtype())});
+  backward(expected, {.seed = cast(seed, expected.dtype())});
+  for (size_t i = 0; i < wide.size(); ++i) {
+    if (!wide[i].requires_grad() || !wide[i].has_grad()) continue;
+    checks.expect(half,
+                  narrow[i].grad().dtype() == dtype &&
+                      distance(narrow[i].grad(), wide[i].grad()) <= tolerance,
+                  what + " in " + to_string(dtype) + " has the gradient " +
+                      to_string(narrow[i].grad()) + ", in float32 " + to_string(wide[i].grad()));
+  }
+}
+
 /// Runs all that one case of the reference file can show.
 inline void check_case(Checks& checks, const std::string& name, const Function& f,
                        const GoldenCase& golden, const Tensor& upstream, bool on_meta,
@@ -126,12 +166,25 @@ inline void check_case(Checks& checks, const std::string& name, const Function& 
             what + " of strided inputs");
   }
 
+  const bool smooth = golden.data != "ties" && golden.data != "special" && golden.data != "large" &&
+                      golden.data != "tiny" && golden.data != "no_samples";
+  if (smooth) {
+    compare_in_half(checks, Dtype::bfloat16, f, golden.inputs, upstream, what);
+    compare_in_half(checks, Dtype::float16, f, golden.inputs, upstream, what);
+  }
+
   if (on_meta) {
     const auto planned = [](const Tensor& x) {
       return empty(x.shape(), {x.dtype(), Device::meta()});
     };
     const Tensors plan = leaves(each(planned));
+    CountCosts costs;
     const Tensor out = f(plan);
+    const bool is_view = std::any_of(plan.begin(), plan.end(), [&](const Tensor& input) {
+      return &input.storage() == &out.storage();
+    });
+    checks.expect(meta, is_view || out.numel() == 0 || costs.bytes_written() > 0,
+                  what + " is made on meta by a kernel that counts nothing");
     checks.expect(meta, out.shape() == golden.out.shape() && out.dtype() == golden.out.dtype(),
                   what + " has another shape or dtype on meta");
     if (!golden.gradients.empty()) backward(out, {.seed = planned(golden.out)});
@@ -150,8 +203,6 @@ inline void check_case(Checks& checks, const std::string& name, const Function& 
       golden.out.numel() == 0 ||
       std::any_of(inputs.begin(), inputs.end(), [](const Tensor& x) { return x.numel() == 0; });
 
-  const bool smooth = golden.data != "ties" && golden.data != "special" && golden.data != "large" &&
-                      golden.data != "tiny" && golden.data != "no_samples";
   if (golden.gradients.empty() || !smooth) return;
   try {
     gradcheck(f, leaves(each(dense_copy)));

@@ -2,6 +2,7 @@
 // and its error paths, and each row is checked for
 //   values      results in float64 against PyTorch (tests/golden)
 //   float32     results and gradients in float32 against the same
+//   16 bits     results and gradients in float16 and bfloat16 against float32
 //   gradients   of every input, for a random upstream gradient, against PyTorch
 //   gradcheck   the same against finite differences
 //   second      gradients of these gradients, by inputs and upstream, against finite differences
@@ -9,7 +10,7 @@
 //   empty       cases above without elements
 //   strided     the same results from inputs and upstream gradients that are not contiguous
 //   NaN, inf    cases above with NaN and infinities in the inputs
-//   meta        shape and dtype on the device without elements
+//   meta        shape and dtype on the device without elements, and that its kernels count costs
 //   errors      type and text of each error path
 // An operation of the headers in autograd/ without a row, or a row without a check, is a failure.
 #include <doctest/doctest.h>
@@ -65,9 +66,10 @@ std::vector<Family> families() {
 /// The names of the functions that the headers of operations declare: lines "Tensor name(", or
 /// another type made of tensors instead.
 std::set<std::string> declared_operations() {
-  const std::set<std::string> tape = {"node.h",      "hooks.h",    "record.h",   "saved.h",
-                                      "engine.h",    "custom.h",   "anomaly.h",  "checkpoint.h",
-                                      "gradcheck.h", "jacobian.h", "operands.h", "windows.h"};
+  const std::set<std::string> tape = {"autocast.h",   "node.h",      "hooks.h",    "record.h",
+                                      "saved.h",      "engine.h",    "custom.h",   "anomaly.h",
+                                      "checkpoint.h", "gradcheck.h", "jacobian.h", "operands.h",
+                                      "windows.h",    "parts.h"};
   const std::regex declaration("^(?:std::vector<Tensor>|[A-Z]\\w+) (\\w+)\\(.*");
   std::set<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator("autograd")) {

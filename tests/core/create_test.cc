@@ -12,11 +12,8 @@ namespace {
 
 using Numbers = std::vector<double>;
 
-constexpr Dtype kAll[] = {Dtype::float32, Dtype::float64, Dtype::int64,
-                          Dtype::int32,   Dtype::uint8,   Dtype::boolean};
-
 TEST_CASE("like another tensor") {
-  for (const Dtype dtype : kAll) {
+  for (const Dtype dtype : kDtypes) {
     const Tensor like = empty({2, 3}, {.dtype = dtype});
     for (const auto& [made, value] :
          {std::pair{zeros_like(like), 0.0}, {ones_like(like), 1.0}, {full_like(like, 1), 1.0}}) {
@@ -65,7 +62,7 @@ TEST_CASE("linspace holds both ends") {
 }
 
 TEST_CASE("eye has ones on its main diagonal") {
-  for (const Dtype dtype : kAll) {
+  for (const Dtype dtype : kDtypes) {
     CHECK(eye(2, {.dtype = dtype}).to_vector<double>() == Numbers{1, 0, 0, 1});
     CHECK(eye(2, 3, {.dtype = dtype}).to_vector<double>() == Numbers{1, 0, 0, 0, 1, 0});
     CHECK(eye(3, 1, {.dtype = dtype}).to_vector<double>() == Numbers{1, 0, 0});

@@ -115,6 +115,35 @@ TEST_CASE("normal tensors are Box and Muller's cosines") {
   }
 }
 
+TEST_CASE("16-bit random numbers are the float32 ones, rounded, and stay below the end") {
+  for (const Dtype dtype : {Dtype::float16, Dtype::bfloat16}) {
+    CAPTURE(to_string(dtype));
+    Generator wide(3, 2), narrow(3, 2);
+    const auto check = [&](const Tensor& expected, const Tensor& got) {
+      const Tensor rounded = empty(expected.shape(), {.dtype = dtype});
+      copy_elements(expected, rounded);
+      CHECK(got.dtype() == dtype);
+      CHECK(got.to_vector<float>() == rounded.to_vector<float>());
+      CHECK(narrow == wide);
+    };
+    check(randn({5, 7}, 2, 0.5, {}, wide), randn({5, 7}, 2, 0.5, {.dtype = dtype}, narrow));
+    check(rand({4}, -3, 8, {}, wide), rand({4}, -3, 8, {.dtype = dtype}, narrow));
+    for (const auto& [low, high] : {std::pair{0.0, 1.0}, {-1.0, 0.0}, {-2.0, -1.0}, {0.0, 0.3}}) {
+      float most = static_cast<float>(low);
+      for (const float x :
+           rand({100'000}, low, high, {.dtype = dtype}, narrow).to_vector<float>()) {
+        most = std::max(most, x);
+      }
+      CHECK(most < high);
+      CHECK(most > high - 0.01 * (high - low));
+    }
+    const Tensor p = full({10'000}, 0.25, {.dtype = dtype});
+    double hits = 0;
+    for (const float hit : bernoulli(p, narrow).to_vector<float>()) hits += hit;
+    CHECK(std::abs(hits - 2500) < 200);
+  }
+}
+
 TEST_CASE("moments of the distributions") {
   Generator generator(4);
   const int64_t count = 200'000;
@@ -262,11 +291,11 @@ TEST_CASE("wrong arguments of random tensors") {
   CHECK_THROWS_AS(rand({2}, 0, infinity), ValueError);
   CHECK_THROWS_AS(rand({2}, nan, 1), ValueError);
   CHECK_THROWS_WITH_AS(rand({2}, 0, 1, {.dtype = Dtype::int64}),
-                       "[rand] takes float32 or float64, got int64", DtypeError);
+                       "[rand] takes floating point, got int64", DtypeError);
   CHECK_THROWS_AS(randn({2}, 0, -1), ValueError);
   CHECK_THROWS_AS(randn({2}, nan, 1), ValueError);
   CHECK_THROWS_WITH_AS(randn({2}, 0, 1, {.dtype = Dtype::boolean}),
-                       "[randn] takes float32 or float64, got bool", DtypeError);
+                       "[randn] takes floating point, got bool", DtypeError);
   CHECK_THROWS_AS(rand({-2}), ShapeError);
   Generator generator;
   CHECK_THROWS_AS(random_permutation(-1, generator), ValueError);

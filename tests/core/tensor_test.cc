@@ -14,9 +14,6 @@ using namespace capstan;
 
 namespace {
 
-constexpr Dtype kAll[] = {Dtype::float32, Dtype::float64, Dtype::int64,
-                          Dtype::int32,   Dtype::uint8,   Dtype::boolean};
-
 using Ints = std::vector<int64_t>;
 
 }  // namespace
@@ -68,6 +65,14 @@ TEST_CASE("what a tensor says about itself") {
   CHECK(like.device() == Device::cpu(1));
 }
 
+TEST_CASE("a fresh tensor under another shape is the same tensor") {
+  const Tensor fresh = arange(6);
+  const Tensor shaped = reshaped(fresh, {2, 3});
+  CHECK(shaped.same(fresh));
+  CHECK(shaped.shape() == Shape{2, 3});
+  CHECK(shaped.is_contiguous());
+}
+
 TEST_CASE("the gradient of a leaf that no backward pass has reached") {
   const Tensor leaf = ones({2});
   leaf.body().node = make_ref<TapeNode>();
@@ -80,7 +85,7 @@ TEST_CASE("the gradient of a leaf that no backward pass has reached") {
 }
 
 TEST_CASE("full, zeros, ones, scalar and arange in every dtype") {
-  for (Dtype dtype : kAll) {
+  for (Dtype dtype : kDtypes) {
     CAPTURE(to_string(dtype));
     const TensorOptions options{.dtype = dtype};
     CHECK(zeros({2, 2}, options).to_vector<int64_t>() == Ints{0, 0, 0, 0});
@@ -240,8 +245,8 @@ TEST_CASE("tensors over one storage") {
 
 TEST_CASE("copies convert dtypes and follow any strides") {
   Generator generator(1);
-  for (Dtype from : kAll) {
-    for (Dtype to : kAll) {
+  for (Dtype from : kDtypes) {
+    for (Dtype to : kDtypes) {
       const Tensor source = empty({3, 4, 5}, {.dtype = from});
       for (int64_t i = 0; i < 60; ++i) {
         fill_elements(view_of(source, {.shape = {}, .strides = {}, .offset = i}),

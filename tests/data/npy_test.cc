@@ -72,9 +72,10 @@ TEST_CASE("files that NumPy wrote") {
   check_counting(read_npy(kFolder + "fortran_big_endian_int64.npy"), Dtype::int64);
   for (const std::string name : {"stored.npz", "packed.npz"}) {
     const auto arrays = read_npz(kFolder + name);
-    CHECK(arrays.size() == 7);
+    CHECK(arrays.size() == 8);
     check_counting(arrays.at("f4"), Dtype::float32);
     check_counting(arrays.at("f8"), Dtype::float64);
+    check_counting(arrays.at("f2"), Dtype::float16);
     check_counting(arrays.at("i4"), Dtype::int32);
     check_counting(arrays.at("i8"), Dtype::int64);
     check_counting(arrays.at("u1"), Dtype::uint8);
@@ -147,7 +148,7 @@ TEST_CASE("headers that are not right") {
 
 TEST_CASE("element types without a dtype") {
   for (const std::string descr :
-       {"<f2", "<i2", "<u4", "|i1", "<c8", "|O", "<U3", "", "f4", "<f44"}) {
+       {"<f1", "<i2", "<u4", "|i1", "<c8", "|O", "<U3", "", "f4", "<f44"}) {
     check_refused(npy(header(descr, "(1,)"), "12345678"), "'" + descr + "'");
   }
   check_refused(npy(header("|b1", "(2,)"), "\x01\x02"), "must be 0 or 1");

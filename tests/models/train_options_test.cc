@@ -32,21 +32,61 @@ void refuse(const std::vector<const char*>& words, const std::string& text) {
 }  // namespace
 
 TEST_CASE("every option arrives") {
-  const TrainOptions o =
-      parse(
-          {"--model",      "mlp",     "--data",         "d",       "--dropout",      "0.25",
-           "--seed",       "7",       "--epochs",       "3",       "--steps",        "11",
-           "--batch",      "16",      "--accumulate",   "2",       "--rate",         "0.5",
-           "--warmup",     "9",       "--weight-decay", "0.1",     "--momentum",     "0.8",
-           "--clip",       "2",       "--threads",      "3",       "--bucket-mb",    "1.5",
-           "--checkpoint", "c",       "--save-every",   "4",       "--metrics",      "m",
-           "--plot",       "p",       "--progress",     "bar",     "--no-nesterov",  "--scale-rate",
-           "--resume",     "--quiet", "--dtype",        "float64", "--reproducible", "0"})
-          .options;
+  const TrainOptions o = parse({"--model",
+                                "mlp",
+                                "--data",
+                                "d",
+                                "--dropout",
+                                "0.25",
+                                "--seed",
+                                "7",
+                                "--epochs",
+                                "3",
+                                "--steps",
+                                "11",
+                                "--batch",
+                                "16",
+                                "--accumulate",
+                                "2",
+                                "--rate",
+                                "0.5",
+                                "--warmup",
+                                "9",
+                                "--weight-decay",
+                                "0.1",
+                                "--momentum",
+                                "0.8",
+                                "--clip",
+                                "2",
+                                "--threads",
+                                "3",
+                                "--bucket-mb",
+                                "1.5",
+                                "--checkpoint",
+                                "c",
+                                "--save-every",
+                                "4",
+                                "--metrics",
+                                "m",
+                                "--plot",
+                                "p",
+                                "--progress",
+                                "bar",
+                                "--no-nesterov",
+                                "--scale-rate",
+                                "--resume",
+                                "--quiet",
+                                "--dtype",
+                                "float64",
+                                "--autocast",
+                                "--reproducible",
+                                "0"})
+                             .options;
   CHECK(o.model == "mlp");
   CHECK(o.data == "d");
   CHECK(o.dropout == 0.25);
   CHECK(o.dtype == "float64");
+  CHECK(o.autocast);
   CHECK(o.seed == 7);
   CHECK(o.epochs == 3);
   CHECK(o.steps == 11);
@@ -138,7 +178,7 @@ TEST_CASE("impossible options are refused") {
   refuse({"--batch", "8", "--global-batch", "16"}, "excludes");
   refuse({"--model", "resnet"}, "--model must be mlp or lenet, got resnet");
   refuse({"--optimizer", "lion"}, "--optimizer must be sgd or adamw, got lion");
-  refuse({"--dtype", "float8"}, "--dtype must be float32 or float64, got float8");
+  refuse({"--dtype", "float8"}, "--dtype must be float32, float64 or bfloat16, got float8");
   refuse({"--progress", "dots"}, "--progress must be");
   for (const char* option : {"--epochs", "--steps", "--batch", "--global-batch", "--accumulate",
                              "--threads", "--save-every"}) {

@@ -179,8 +179,7 @@ TEST_CASE("a file that cannot be opened is named") {
   Run run(1);
   run.state.save(folder.path());
   const auto alone = distributed::make_self();
-  const testing::NoMoreFiles guard;
-  CHECK_THROWS_WITH_AS(run.state.load(folder.path(), *alone),
+  CHECK_THROWS_WITH_AS(testing::without_files([&] { run.state.load(folder.path(), *alone); }),
                        doctest::Contains("latest.json: Too many open files"), Error);
 }
 

@@ -192,6 +192,31 @@ TEST_CASE("N + M steps are N steps, a save, a load and M steps, to the bit") {
   }
 }
 
+TEST_CASE("in 16 bits a run learns, is the same on any number of ranks, and goes on where it was") {
+  for (const bool autocast : {false, true}) {
+    CAPTURE(autocast);
+    const TemporaryFolder folder;
+    TrainOptions options = small_run(30);
+    options.autocast = autocast;
+    if (!autocast) options.dtype = "bfloat16";
+    options.reproducible = 16;
+    const TrainResult alone = train_on(1, options);
+    CHECK(alone.steps.back().loss < 0.8 * alone.steps.front().loss);
+    CHECK(train_on(2, options).weights_sha256 == alone.weights_sha256);
+    TrainOptions wide = small_run(30);
+    wide.reproducible = 16;
+    CHECK(alone.weights_sha256 != train_on(1, wide).weights_sha256);
+
+    options.checkpoint = folder.path();
+    options.metrics = folder.file("metrics.jsonl");
+    options.steps = 17;
+    train_on(2, options);
+    options.resume = true;
+    options.steps = 30;
+    CHECK(train_on(1, options).weights_sha256 == alone.weights_sha256);
+  }
+}
+
 TEST_CASE("a run goes on on another number of ranks") {
   const TemporaryFolder folder;
   TrainOptions options = small_run(30);

@@ -22,17 +22,17 @@ struct Twins : Module {
   }
 };
 
-TEST_CASE("a summary lists modules, shapes and parameters, tied ones once") {
+TEST_CASE("a summary lists modules, shapes, operations and parameters, tied ones once") {
   Twins twins;
   tie(twins.heads.at("left").weight, twins.heads.at("right").weight);
   CHECK(summary(twins, {5, 3}) ==
-        "module     type        output  parameters\n"
-        "(model)    Twins       [5, 4]            \n"
-        "  trunk    Sequential  [5, 4]            \n"
-        "    0      Linear      [5, 4]          16\n"
-        "    1      ReLU        [5, 4]            \n"
-        "    left   Linear      [5, 4]          20\n"
-        "    right  Linear      [5, 4]           4\n"
+        "module     type        output  parameters  FLOPs\n"
+        "(model)    Twins       [5, 4]                540\n"  // 140 + 20 + 2 * 180 + 20
+        "  trunk    Sequential  [5, 4]                160\n"
+        "    0      Linear      [5, 4]          16    140\n"  // 5 * 4 * (2 * 3 + 1)
+        "    1      ReLU        [5, 4]                 20\n"
+        "    left   Linear      [5, 4]          20    180\n"
+        "    right  Linear      [5, 4]           4    180\n"
         "parameters: 40\n");
 }
 

@@ -112,13 +112,28 @@ TEST_CASE("an average that is saved, loaded and continued is the same, to the la
                        ValueError);
 }
 
+TEST_CASE("16-bit weights are averaged in float32") {
+  const Tensor w = parameter({1}, Dtype::bfloat16);
+  AveragedWeights average({{"w", w}}, [](int64_t) { return 0x1p-10; });
+  fill_elements(w, 2);
+  average.update(0);
+  CHECK(average.state()[0].second.dtype() == Dtype::float32);
+  CHECK(average.state()[0].second.item<double>() == 1 + 0x1p-10);
+  {
+    const auto guard = average.swap_in();
+    CHECK(w.dtype() == Dtype::bfloat16);
+    CHECK(w.item<double>() == 1);
+  }
+  CHECK(w.item<double>() == 2);
+}
+
 TEST_CASE("what makes no sense is refused") {
   const Tensor w = parameter({1, 2, 3, 4});
   const auto check = [&]<class E>(E, const NamedTensors& weights, const char* text) {
     CHECK_THROWS_WITH_AS(AveragedWeights(weights, Ema{}), Contains(text), E);
   };
   check(ValueError(""), {{"w", w}, {"w", parameter({1})}}, "[average] two weights are named 'w'");
-  check(DtypeError(""), {{"w", arange(3)}}, "'w' must be float32 or float64, got int64");
+  check(DtypeError(""), {{"w", arange(3)}}, "'w' must be floating point, got int64");
   check(ValueError(""), {{"w", slice(detach(w), 0, 0, 4, 2)}}, "'w' of [2] must be contiguous");
   CHECK_THROWS_WITH_AS(AveragedWeights({{"w", w}}, nullptr), Contains("what kind of average"),
                        ValueError);

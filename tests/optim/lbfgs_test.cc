@@ -202,6 +202,9 @@ TEST_CASE("what makes no sense is refused") {
   fill_elements(p, 0.1);
   CHECK_THROWS_WITH_AS(lbfgs.step(1e3, std::ref(steep)), Contains("must be finite"), ValueError);
 
+  CHECK_THROWS_WITH_AS(Lbfgs({{"p", parameter({1}, Dtype::bfloat16)}}),
+                       Contains("[lbfgs] takes float32 or float64 parameters, got bfloat16"),
+                       DtypeError);
   auto state = testing::saved(lbfgs.state());
   state["pairs"] = full({}, 11, {.dtype = Dtype::int64});
   CHECK_THROWS_WITH_AS(lbfgs.load_state(state), Contains("[load_state] 11 pairs of at most 10"),

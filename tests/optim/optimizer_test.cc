@@ -96,7 +96,7 @@ TEST_CASE("parameters must be distinct leaves") {
   check(ValueError(""), {{"p", p}, {"p", parameter({1})}}, "two parameters are named 'p'");
   check(ValueError(""), {{"p", p}, {"q", p}}, "'p' and 'q' are one parameter");
   check(GradientError(""), {{"p", p * 2}}, "'p' is the result of an operation");
-  check(DtypeError(""), {{"p", arange(3)}}, "'p' must be float32 or float64, got int64");
+  check(DtypeError(""), {{"p", arange(3)}}, "'p' must be floating point, got int64");
   check(ValueError(""), {{"p", require_grad(detach(slice(p, 0, 0, 4, 2)))}},
         "'p' of [2] must be contiguous");
 }
@@ -126,6 +126,45 @@ TEST_CASE("many parameters of many sizes: each gets what it would get alone") {
   }
   for (size_t i = 0; i < together.size(); ++i) {
     CHECK(together[i].second.to_vector<double>() == alone[i].second.to_vector<double>());
+  }
+}
+
+TEST_CASE("many small steps of a 16-bit parameter are not lost") {
+  const Tensor p = parameter({1}, Dtype::bfloat16);  // whose neighbour below is 1 - 2^-8
+  Sgd sgd({{"p", p}});
+  for (int i = 0; i < 64; ++i) {
+    give_grad(p, 1);
+    sgd.step(0x1p-12);
+  }
+  CHECK(p.item<double>() == 1 - 0x1p-6);
+  CHECK(sgd.state()[0].first == "p.master");
+  CHECK(sgd.state()[0].second.dtype() == Dtype::float32);
+}
+
+TEST_CASE("master weights follow what is written into the parameter, and only that") {
+  const Tensor p = parameter({1, 2}, Dtype::bfloat16);
+  Sgd sgd({{"p", p}});
+  const auto step = [&] {
+    give_grad(p, 1);
+    sgd.step(0x1p-12);
+  };
+  step();
+  CHECK(p.to_vector<double>() == std::vector<double>{1, 2});
+  const auto state = testing::saved(sgd.state());
+  const Tensor weights = dense_copy(detach(p));
+
+  copy_elements(from_vector<float>({1, 3}, {2}), p);  // the first is written, and stays
+  step();
+  CHECK(sgd.state()[0].second.to_vector<double>() == std::vector<double>{1 - 0x1p-11, 3 - 0x1p-12});
+
+  // A checkpoint, its weights before or after its state.
+  for (const bool weights_first : {true, false}) {
+    if (weights_first) copy_elements(weights, p);
+    sgd.load_state(state);
+    if (!weights_first) copy_elements(weights, p);
+    step();
+    CHECK(sgd.state()[0].second.to_vector<double>() ==
+          std::vector<double>{1 - 0x1p-11, 2 - 0x1p-11});
   }
 }
 

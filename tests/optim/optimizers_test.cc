@@ -164,6 +164,31 @@ TEST_CASE("twenty steps of what PyTorch does not have go as the paper's algorith
   }
 }
 
+TEST_CASE("16-bit parameters are the rounded float32 ones of a run in float32") {
+  for (const Setting& setting : settings()) {
+    for (const Dtype dtype : {Dtype::bfloat16, Dtype::float16}) {
+      CAPTURE(setting.name);
+      CAPTURE(to_string(dtype));
+      const Tensor narrow = parameter_of(testing::some_values({4, 3}, 1), dtype);
+      const Tensor wide = parameter_of(detach(narrow), Dtype::float32);
+      const auto stepped = setting.make({{"p", narrow}}), reference = setting.make({{"p", wide}});
+      for (uint32_t i = 0; i < 20; ++i) {
+        const Tensor grad = cast(testing::some_values({4, 3}, 10 + i), dtype);
+        give_grad(narrow, grad);
+        give_grad(wide, grad);
+        stepped->step(setting.rate);
+        reference->step(setting.rate);
+        CHECK(narrow.dtype() == dtype);
+        CHECK(testing::distance(narrow, cast(detach(wide), dtype)) == 0);
+      }
+      for (const auto& [name, kept] : stepped->state()) {
+        CHECK((kept.dtype() == Dtype::float32 || kept.dtype() == Dtype::int64));
+        if (name == "p.master") CHECK(testing::distance(kept, wide) == 0);
+      }
+    }
+  }
+}
+
 /// Steps `from`, ..., `to` - 1, with gradients that depend on the step alone.
 void take_steps(const Setting& setting, Optimizer& optimizer, uint32_t from, uint32_t to) {
   for (uint32_t i = from; i < to; ++i) {

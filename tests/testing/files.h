@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -37,20 +38,24 @@ class TemporaryFolder {
   std::string path_;
 };
 
-/// While it lives, this process cannot open a file, not even as root.
-class NoMoreFiles {
- public:
-  NoMoreFiles() {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit none{0, before_.rlim_max};
-    ::setrlimit(RLIMIT_NOFILE, &none);
+/// Calls f() in a process that cannot open a file, not even as root. What f throws comes out when
+/// files can be opened again: whoever looks at it may need one (the undefined behaviour sanitizer
+/// does, to check the type of an object).
+template <class F>
+void without_files(const F& f) {
+  rlimit before;
+  ::getrlimit(RLIMIT_NOFILE, &before);
+  const rlimit none{0, before.rlim_max};
+  ::setrlimit(RLIMIT_NOFILE, &none);
+  std::exception_ptr error;
+  try {
+    f();
+  } catch (...) {
+    error = std::current_exception();
   }
-  NoMoreFiles(const NoMoreFiles&) = delete;
-  ~NoMoreFiles() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_;
-};
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  if (error) std::rethrow_exception(error);
+}
 
 inline void write_file(const std::string& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;

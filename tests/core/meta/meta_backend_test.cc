@@ -6,7 +6,7 @@
 
 using namespace capstan;
 
-TEST_CASE("kernels on meta take shapes and do nothing") {
+TEST_CASE("kernels on meta take shapes and compute nothing") {
   const TensorOptions meta{.device = Device::meta()};
   Backend& b = backend(Device::meta());
   const Tensor big = empty({1 << 20, 1 << 20}, meta);

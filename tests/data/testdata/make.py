@@ -13,7 +13,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 counting = numpy.arange(6).reshape(2, 3)
 numpy.save("float32.npy", counting.astype("<f4"))
 numpy.save("fortran_big_endian_int64.npy", numpy.asfortranarray(counting.astype(">i8")))
-arrays = {code: counting.astype(code) for code in ("f4", "f8", "i4", "i8", "u1", "b1")}
+arrays = {code: counting.astype(code) for code in ("f2", "f4", "f8", "i4", "i8", "u1", "b1")}
 arrays["scalar"] = numpy.float32(2.5)
 numpy.savez("stored.npz", **arrays)
 numpy.savez_compressed("packed.npz", **arrays)

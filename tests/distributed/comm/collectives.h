@@ -16,8 +16,6 @@
 
 namespace capstan::distributed::testing {
 
-inline constexpr Dtype kDtypes[] = {Dtype::float32, Dtype::float64, Dtype::int64,
-                                    Dtype::int32,   Dtype::uint8,   Dtype::boolean};
 inline constexpr Algorithm kAlgorithms[] = {Algorithm::automatic, Algorithm::ring,
                                             Algorithm::halving_doubling};
 
@@ -45,6 +43,8 @@ inline double input(int rank, int64_t i) {
 }
 
 inline double stored(Dtype dtype, double value) {
+  if (dtype == Dtype::bfloat16) return BFloat16(static_cast<float>(value));  // for the mean
+  if (dtype == Dtype::float16) return Float16(static_cast<float>(value));
   return dtype == Dtype::boolean ? value != 0 : value;
 }
 
