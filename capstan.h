@@ -96,7 +96,12 @@
 #include "data/transform.h"
 
 // Floor 6, distributed: communicators and strategies.
+#include "distributed/cast_hook.h"
 #include "distributed/comm/communicator.h"
 #include "distributed/comm/launch.h"
+#include "distributed/data_parallel.h"
 #include "distributed/ddp.h"
 #include "distributed/differentiable.h"
+#include "distributed/power_sgd.h"
+#include "distributed/replica_check.h"
+#include "distributed/sync_batch_norm.h"

@@ -169,7 +169,8 @@ Tensor batch_norm(const Tensor& x, const Tensor* weight, const Tensor* bias, dou
   Tensor stats;
   const Tensor y =
       normalize_channels("batch_norm", x, x.shape()[0], channels, weight, bias, epsilon, stats);
-  if (seen) *seen = {select(stats, 1, 0), select(stats, 1, 1)};
+  const int64_t n = channels > 0 ? x.numel() / channels : 0;
+  if (seen) *seen = {select(stats, 1, 0), select(stats, 1, 1), n};
   return y;
 }
 

@@ -31,9 +31,10 @@ Tensor instance_norm(const Tensor& x, const Tensor* weight = nullptr, const Tens
                      double epsilon = 1e-5);
 
 /// What a batch showed of each channel, off the tape: mean [channels] and variance [channels], the
-/// latter divided by n.
+/// latter divided by n, the values that each channel had.
 struct BatchStatistics {
   Tensor mean, variance;
+  int64_t n = 0;
 };
 
 /// Each channel over all samples (Ioffe, Szegedy, "Batch normalization", ICML 2015). `seen`

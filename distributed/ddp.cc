@@ -7,6 +7,7 @@
 
 #include "autograd/engine.h"
 #include "core/raise.h"
+#include "distributed/replica_check.h"
 #include "distributed/replicate.h"
 #include "nn/state.h"
 
@@ -21,28 +22,63 @@ void zero_if_missing(const Tensor& parameter) {
       zeros(parameter.shape(), {parameter.dtype(), parameter.device()}));
 }
 
+std::string describe(const DdpOptions& options) {
+  return fmt::format(
+      "buckets of {} and {} bytes, unused {}, order {}, virtual shards {}, hook {}, predivide {}, "
+      "exclude {}, check_nan {}, check_replicas {}",
+      options.first_bucket_bytes, options.bucket_bytes, static_cast<int>(options.unused),
+      fmt::join(options.order, " "), options.virtual_shards,
+      options.hook ? options.hook->name() : "none", options.predivide.value_or(0),
+      fmt::join(options.exclude, " "), options.check_nan, options.check_replicas);
+}
+
+bool holds_gradient(const NamedTensors& parameters) {
+  // A gradient that was folded into the tree is gone, but its mark is there until a zero_grad().
+  return std::any_of(parameters.begin(), parameters.end(), [](const auto& entry) {
+    return entry.second.has_grad() || accumulator(entry.second).unreduced;
+  });
+}
+
 }  // namespace
 
 Ddp::Ddp(nn::Module& model, Communicator& communicator, DdpOptions options)
     : communicator_(communicator), options_(std::move(options)) {
-  communicator.agree("virtual_shards", std::to_string(options_.virtual_shards));
-  replicate(nn::state_dict(model), communicator, "the model's parameters and buffers");
+  if (options_.check_replicas < 0) {
+    raise<ValueError>("[ddp] check_replicas is a number of windows, or 0 for never, got {}",
+                      options_.check_replicas);
+  }
+  communicator.agree("the options of Ddp", describe(options_));
+  const NamePatterns exclude(options_.exclude);
+  communicator.together("exclude", [&] { shared_ = exclude.others(nn::state_dict(model)); });
+  replicate(shared_, communicator, "the model's parameters and buffers");
+  averaged_ = std::make_unique<AveragedBuffers>(model, exclude);
   for (const auto& [name, parameter] : model.parameters()) {
-    if (parameter.requires_grad()) trained_.emplace_back(name, parameter);
+    if (!parameter.requires_grad()) continue;
+    (exclude.fit(name) ? own_ : trained_).emplace_back(name, parameter);
   }
   reducer_ = std::make_unique<Reducer>(
       trained_, communicator,
-      std::vector<int64_t>{options_.first_bucket_bytes, options_.bucket_bytes}, options_.order,
-      options_.virtual_shards);
+      ReducerOptions{.limits = {options_.first_bucket_bytes, options_.bucket_bytes},
+                     .ready_order = options_.order,
+                     .virtual_shards = options_.virtual_shards,
+                     .hook = options_.hook,
+                     .predivide = options_.predivide,
+                     .check_nan = options_.check_nan});
   planned_ = !options_.order.empty();
-  for (size_t i = 0; i < trained_.size(); ++i) {
-    Accumulator& leaf = accumulator(trained_[i].second);
-    hooks_.push_back(leaf.after_accumulation.add([this, i, &leaf](const Tensor&) {
+  if (options_.unused == Unused::skip) {
+    used_ = zeros({std::ssize(trained_)}, {.dtype = Dtype::uint8});
+  }
+  const auto watch = [this](const Tensor& parameter, const std::function<void()>& reduce) {
+    Accumulator& leaf = accumulator(parameter);
+    hooks_.push_back(leaf.after_accumulation.add([this, reduce, &leaf](const Tensor&) {
       leaf.unreduced = true;
       if (pass_ == Pass::none) bypassed_ = true;
-      if (pass_ == Pass::reducing) reducer_->mark_ready(static_cast<int>(i));
+      if (pass_ == Pass::reducing) reduce();
     }));
-  }
+  };
+  for (size_t i = 0; i < trained_.size(); ++i)
+    watch(trained_[i].second, [this, i] { mark_ready(i); });
+  for (const auto& [_, parameter] : own_) watch(parameter, [] {});
 }
 
 Ddp::~Ddp() = default;
@@ -56,10 +92,7 @@ std::vector<int> Ddp::order() const {
 }
 
 void Ddp::begin_window_if_new() {
-  // A gradient that was folded into the tree is gone, but its mark is there until a zero_grad().
-  const bool any = std::any_of(trained_.begin(), trained_.end(), [](const auto& entry) {
-    return entry.second.has_grad() || accumulator(entry.second).unreduced;
-  });
+  const bool any = holds_gradient(trained_) || holds_gradient(own_);
   if (any && bypassed_) {
     raise<GradientError>(
         "[ddp.backward] the gradients hold a backward pass that this Ddp did not run: call "
@@ -73,6 +106,7 @@ void Ddp::begin_window_if_new() {
   }
   if (!any) {
     window_ = {};
+    own_weight_ = 0;
     folded_.assign(trained_.size(), false);
     reduced_ = bypassed_ = false;
     reducer_->forget_shards();
@@ -117,6 +151,7 @@ void Ddp::backward(const Tensor& loss, double weight, Sync sync) {
   }
   begin_window_if_new();
   check_pass(sync);
+  own_weight_ += weight;
   window_.weight += weight;
   window_.loss += loss.item<double>() * weight;
 
@@ -154,12 +189,12 @@ void Ddp::backward_without_data(Sync sync) {
 void Ddp::start_reduction(const BackwardPass* pass) {
   std::set<const Accumulator*> coming;
   if (pass) coming.insert(pass->leaves.begin(), pass->leaves.end());
-  std::vector<int> complete;  // no gradient will come for these any more
+  std::vector<size_t> complete;  // no gradient will come for these any more
   std::string unused;
   for (size_t i = 0; i < trained_.size(); ++i) {
     Accumulator& leaf = accumulator(trained_[i].second);
     if (coming.contains(&leaf)) continue;
-    complete.push_back(static_cast<int>(i));
+    complete.push_back(i);
     if (!leaf.gradient() && pass && !folded_[i]) unused += " " + trained_[i].first;
   }
   if (!unused.empty() && options_.unused == Unused::error) {
@@ -168,21 +203,53 @@ void Ddp::start_reduction(const BackwardPass* pass) {
         "Unused::zero_fill",
         unused);
   }
-  pass_ = Pass::reducing;
-  reducer_->start(window_);
-  for (int i : complete) {
-    zero_if_missing(trained_[i].second);
-    reducer_->mark_ready(i);
+  if (options_.unused == Unused::skip) {
+    auto* used = used_.mutable_data<uint8_t>();
+    std::fill_n(used, trained_.size(), 1);
+    for (size_t i : complete) used[i] = trained_[i].second.has_grad() || folded_[i];
+    used_work_ = communicator_.all_reduce(used_, Reduce::max, "used parameters");
   }
+  pass_ = Pass::reducing;
+  ready_.assign(trained_.size(), false);
+  reducer_->start(window_);
+  for (size_t i : complete) mark_ready(i);
+}
+
+void Ddp::mark_ready(size_t parameter) {
+  zero_if_missing(trained_[parameter].second);
+  ready_[parameter] = true;
+  reducer_->mark_ready(static_cast<int>(parameter));
 }
 
 void Ddp::finish_reduction(bool had_data) {
   pass_ = Pass::none;
+  reduced_ = true;  // or failed: either way the window is over
+  // Some are reached, but by operations that have no gradient to give, like floor().
+  for (size_t i = 0; i < trained_.size(); ++i) {
+    if (!ready_[i]) mark_ready(i);
+  }
   last_ = reducer_->finish();
   // A rank without data knows no order; rank 0 then leaves the plan for a later window.
   if (!planned_) planned_ = reducer_->replan(had_data);
-  reduced_ = true;
   for (const auto& [_, parameter] : trained_) accumulator(parameter).unreduced = false;
+  if (options_.unused == Unused::skip) skip_unused();
+  for (const auto& [_, parameter] : own_) {
+    if (parameter.has_grad()) scale_elements(parameter.grad(), 1 / own_weight_);
+    accumulator(parameter).unreduced = false;
+  }
+  if (last_.weight > 0) averaged_->average(own_weight_ / last_.weight, communicator_);
+  ++windows_;
+  if (options_.check_replicas > 0 && windows_ % options_.check_replicas == 0) check_replicas();
 }
+
+// Forgets the zeros that came back for parameters that no rank used.
+void Ddp::skip_unused() {
+  used_work_.wait();
+  for (size_t i = 0; i < trained_.size(); ++i) {
+    if (used_.data<uint8_t>()[i] == 0) zero_grad(trained_[i].second);
+  }
+}
+
+void Ddp::check_replicas() const { distributed::check_replicas(shared_, communicator_); }
 
 }  // namespace capstan::distributed

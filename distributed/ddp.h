@@ -17,9 +17,14 @@
 // A window is what one optimizer step sees: one backward pass, or several with Sync::no and a last
 // one that reduces. Its gradient is exactly that of the weighted mean loss over all samples of all
 // ranks.
+//
+// Several models may be trained on one communicator, each with its own Ddp: all ranks must run
+// their backward passes in the same order.
 #pragma once
 
 #include "autograd/engine.h"
+#include "distributed/averaged_buffers.h"
+#include "distributed/name_patterns.h"
 #include "distributed/reducer.h"
 #include "nn/module.h"
 
@@ -29,8 +34,10 @@ namespace capstan::distributed {
 enum class Unused {
   error,      // GradientError naming it
   zero_fill,  // its gradient is 0
+  skip,       // it has no gradient if no rank used it, so that step() leaves it alone; else as 0
 };
 
+/// All of it the same on all ranks.
 struct DdpOptions {
   int64_t first_bucket_bytes = int64_t{1} << 20;  // small, so that communication starts early
   int64_t bucket_bytes = int64_t{25} << 20;
@@ -42,6 +49,24 @@ struct DdpOptions {
   /// its gradient is the same to the last bit on any number of ranks that divides it: see
   /// reducer.h. Both are powers of two.
   int64_t virtual_shards = 0;
+
+  /// What takes the sums over ranks: sum_in(Dtype::bfloat16), power_sgd(), one of your own; null
+  /// for the plain all-reduce. Not with virtual shards. One hook belongs to one Ddp.
+  std::shared_ptr<BucketHook> hook = nullptr;
+  /// Gradients are divided by this before the ranks' are added, and by the rest of the weight
+  /// after. Left open it is 1 for float32 and float64, and all of the weight for half precision and
+  /// hooks, whose sums could overflow.
+  std::optional<double> predivide = {};
+  /// Names of parameters and buffers (see NamePatterns) that stay each rank's own, and may have
+  /// other shapes on each: they are not copied from rank 0, compared, or averaged. Their gradients
+  /// are those of this rank's mean loss.
+  std::vector<std::string> exclude = {};
+
+  /// Throws GradientError on all ranks, naming parameter and rank, if a rank has a gradient that is
+  /// not finite. Costs a look at each gradient and a small collective a window.
+  bool check_nan = false;
+  /// Calls check_replicas() in every so many windows; 0 for never.
+  int64_t check_replicas = 0;
 };
 
 /// Whether a backward pass ends its window.
@@ -49,21 +74,28 @@ enum class Sync { yes, no };
 
 class Ddp {
  public:
-  /// Checks that all ranks have the same parameters and buffers, by name, shape, dtype and whether
-  /// they are trained, copies rank 0's numbers to the others and places the gradients into buckets.
-  /// Throws CommError on every rank if they differ. Model and communicator must outlive the Ddp.
+  /// Checks that all ranks have the same options, and the same parameters and buffers by name,
+  /// shape, dtype and whether they are trained; copies rank 0's numbers to the others and places
+  /// the gradients into buckets. Throws CommError on every rank if they differ, and for a
+  /// pattern that fits no name; ValueError as Reducer does, and for a negative check_replicas;
+  /// DtypeError as AveragedBuffers and the hook do. Model and communicator must outlive the Ddp.
   Ddp(nn::Module& model, Communicator& communicator, DdpOptions options = {});
   ~Ddp();
 
   /// Runs backward from a loss that is the mean over `weight` samples or tokens. With Sync::yes the
-  /// gradients of the window are those of all ranks when this returns. Throws GradientError for a
-  /// gradient left from the window before, or that came past this Ddp, for unused parameters, and
-  /// for more or fewer passes than there are virtual shards.
+  /// gradients of the window are those of all ranks when this returns, and averaged buffers the
+  /// mean of all ranks'. Throws GradientError for a gradient left from the window before, or that
+  /// came past this Ddp, for unused parameters, for more or fewer passes than there are virtual
+  /// shards, and as check_nan says; SharedError as check_replicas() does.
   void backward(const Tensor& loss, double weight = 1, Sync sync = Sync::yes);
   void backward(const Tensor& loss, Sync sync) { backward(loss, 1, sync); }
   /// Takes the place of a backward pass on a rank that has no (more) samples for it: takes part
   /// with weight 0.
   void backward_without_data(Sync sync = Sync::yes);
+
+  /// Throws SharedError on every rank, naming the first difference and the ranks, unless all have
+  /// the same parameters and buffers, but for excluded and local ones. A collective.
+  void check_replicas() const;
 
   /// The weighted mean loss and the weight of the last reduced window, over all ranks.
   double loss() const { return last_.weight > 0 ? last_.loss / last_.weight : 0; }
@@ -84,10 +116,15 @@ class Ddp {
   void fold_shard();
   void start_reduction(const BackwardPass* pass);
   void finish_reduction(bool had_data);
+  void mark_ready(size_t parameter);
+  void skip_unused();
 
   Communicator& communicator_;
-  DdpOptions options_;
-  NamedTensors trained_;  // parameters that require gradients, in the model's order
+  const DdpOptions options_;
+  NamedTensors shared_;   // parameters and buffers that are equal on all ranks
+  NamedTensors trained_;  // those that require gradients, in the model's order
+  NamedTensors own_;      // excluded parameters that require gradients
+  std::unique_ptr<AveragedBuffers> averaged_;
   std::unique_ptr<Reducer> reducer_;
   std::vector<HookHandle> hooks_;
 
@@ -96,8 +133,13 @@ class Ddp {
   bool bypassed_ = false;     // a gradient came that backward() here did not ask for
   bool planned_ = false;      // buckets follow the true order
   Reducer::Share window_;     // of this rank, so far; with virtual shards, of the present one
+  double own_weight_ = 0;     // of this rank in this window
   std::vector<bool> folded_;  // by parameter: an earlier shard of this window had a gradient for it
+  std::vector<bool> ready_;   // by parameter: marked so in this reduction
+  Tensor used_;               // with Unused::skip, by parameter: 1 if this rank, then any, used it
+  Work used_work_;
   Reducer::Share last_;
+  int64_t windows_ = 0;
 };
 
 }  // namespace capstan::distributed

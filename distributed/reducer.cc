@@ -1,8 +1,9 @@
-// Implements Reducer: placing, launching, folding, finishing.
+// Implements Reducer: placing, launching, the share, folding, finishing.
 #include "distributed/reducer.h"
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <numeric>
 #include <sstream>
 
@@ -35,28 +36,44 @@ int64_t shards_of_each_rank(int64_t shards, int ranks) {
 
 double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
 
+/// True if a sum over ranks may be rounded, or its samples miscounted, in the gradients' dtype.
+bool in_half_precision(const NamedTensors& parameters) {
+  return std::any_of(parameters.begin(), parameters.end(), [](const auto& entry) {
+    return item_size(entry.second.dtype()) < item_size(Dtype::float32);
+  });
+}
+
 }  // namespace
 
 double Overlap::hidden() const {
   return communication > 0 ? std::clamp(1 - exposed / communication, 0.0, 1.0) : 1;
 }
 
-Reducer::Reducer(NamedTensors parameters, Communicator& communicator, std::vector<int64_t> limits,
-                 std::vector<int> ready_order, int64_t virtual_shards)
+Reducer::Reducer(NamedTensors parameters, Communicator& communicator, ReducerOptions options)
     : parameters_(std::move(parameters)),
       communicator_(communicator),
-      limits_(std::move(limits)),
-      local_shards_(shards_of_each_rank(virtual_shards, communicator.size())),
-      order_(virtual_shards > 0 ? Order::tree : Order::any) {
+      options_(std::move(options)),
+      local_shards_(shards_of_each_rank(options_.virtual_shards, communicator.size())),
+      order_(options_.virtual_shards > 0 ? Order::tree : Order::any),
+      share_apart_(options_.hook || in_half_precision(parameters_)) {
   if (parameters_.empty()) raise<ValueError>("[reducer] the model has no parameter to train");
+  if (options_.virtual_shards > 0 && (options_.hook || options_.predivide)) {
+    raise<ValueError>(
+        "[reducer] virtual shards make sums that do not depend on the ranks; a hook or a "
+        "predivision rounds on each rank");
+  }
+  if (options_.predivide && !(*options_.predivide > 0 && std::isfinite(*options_.predivide))) {
+    raise<ValueError>("[reducer] gradients can be predivided by a number above 0, got {}",
+                      *options_.predivide);
+  }
   std::vector<int> order(parameters_.size());
   std::iota(order.rbegin(), order.rend(), 0);
-  if (!ready_order.empty()) {
-    if (!std::is_permutation(order.begin(), order.end(), ready_order.begin(), ready_order.end())) {
+  if (const std::vector<int>& known = options_.ready_order; !known.empty()) {
+    if (!std::is_permutation(order.begin(), order.end(), known.begin(), known.end())) {
       raise<ValueError>("[reducer] the order must name each of the {} parameters once",
                         parameters_.size());
     }
-    order = std::move(ready_order);
+    order = known;
   }
   place(order);
 }
@@ -67,47 +84,76 @@ Reducer::~Reducer() {
   }
 }
 
+Reducer::Bucket Reducer::make_bucket(std::string tag, int64_t elements, bool carries_share,
+                                     TensorOptions options) {
+  Bucket bucket;
+  bucket.tag = std::move(tag);
+  bucket.elements = elements;
+  const int64_t length = elements + (carries_share ? aligned(2, options.dtype) : 0);
+  bucket.flat = communicator_.shared_zeros({length}, options, bucket.tag);
+  for (int64_t pair = 2; pair <= local_shards_; pair *= 2) {
+    bucket.subtrees.push_back(empty_like(bucket.flat));
+  }
+  if (carries_share) share_ = view_of(bucket.flat, {{2}, {1}, elements});
+  return bucket;
+}
+
+// Gives each of the parameters its slice.
+void Reducer::fill_bucket(Bucket& bucket, std::span<const int> parameters) {
+  int64_t offset = 0;
+  for (int p : parameters) {
+    const auto& [name, parameter] = parameters_[p];
+    Layout slice = Layout::dense(parameter.shape());
+    slice.offset = offset;
+    bucket.gradients.emplace_back(name, view_of(bucket.flat, slice));
+    accumulator(parameter).place_grad(bucket.gradients.back().second);
+    offset += aligned(parameter.numel(), parameter.dtype());
+    bucket_of_[p] = bucket.number;
+  }
+}
+
 void Reducer::place(std::span<const int> order) {
   std::vector<BucketItem> items;
   for (int p : order)
     items.push_back({parameters_[p].second.bytes(), parameters_[p].second.dtype()});
-  plan_ = plan_buckets(items, limits_);
+  plan_ = plan_buckets(items, options_.limits);
 
-  std::vector<Bucket> buckets(plan_.size());  // the old ones stay until the gradients have moved
+  std::vector<Bucket> buckets;  // the old ones stay until the gradients have moved
   bucket_of_.assign(parameters_.size(), 0);
-  for (size_t b = 0; b < plan_.size(); ++b) {
-    for (int& item : plan_[b]) item = order[item];
-    const Tensor& first = parameters_[plan_[b][0]].second;
+  for (std::vector<int>& members : plan_) {
+    for (int& item : members) item = order[item];
+    const auto& [name, first] = parameters_[members[0]];
     int64_t length = 0;
-    for (int p : plan_[b]) length += aligned(parameters_[p].second.numel(), first.dtype());
-    buckets[b].share_at = length;
-    if (b == 0) length += aligned(2, first.dtype());
-    buckets[b].tag = fmt::format("bucket {}: {}{}", b, parameters_[plan_[b][0]].first,
-                                 plan_[b].size() > 1 ? "…" : "");
-    buckets[b].flat =
-        communicator_.shared_zeros({length}, {first.dtype(), first.device()}, buckets[b].tag);
-    for (int64_t pair = 2; pair <= local_shards_; pair *= 2) {
-      buckets[b].subtrees.push_back(empty_like(buckets[b].flat));
-    }
-    int64_t offset = 0;
-    for (int p : plan_[b]) {
-      const Tensor& parameter = parameters_[p].second;
-      Layout slice = Layout::dense(parameter.shape());
-      slice.offset = offset;
-      accumulator(parameter).place_grad(view_of(buckets[b].flat, slice));
-      offset += aligned(parameter.numel(), first.dtype());
-      bucket_of_[p] = static_cast<int>(b);
-    }
+    for (int p : members) length += aligned(parameters_[p].second.numel(), first.dtype());
+    const size_t number = buckets.size();
+    buckets.push_back(
+        make_bucket(fmt::format("bucket {}: {}{}", number, name, members.size() > 1 ? "…" : ""),
+                    length, number == 0 && !share_apart_, {first.dtype(), first.device()}));
+    buckets.back().number = static_cast<int>(number);
+    fill_bucket(buckets.back(), members);
+  }
+  if (options_.hook) {
+    options_.hook->prepare(std::vector<GradientBucket>(buckets.begin(), buckets.end()),
+                           communicator_);
+  }
+  if (share_apart_) {
+    const Device device = parameters_[0].second.device();
+    buckets.push_back(make_bucket("weight and loss", 0, true, {Dtype::float64, device}));
   }
   buckets_ = std::move(buckets);
 }
 
 void Reducer::start(const Share& mine) {
   mine_ = mine;
+  divisor_ = options_.predivide.value_or(1);
   launched_ = 0;
   ready_order_.clear();
-  for (size_t b = 0; b < buckets_.size(); ++b)
-    buckets_[b].missing = static_cast<int>(plan_[b].size());
+  for (size_t b = 0; b < plan_.size(); ++b) buckets_[b].missing = static_cast<int>(plan_[b].size());
+  if (!share_apart_) return;
+  write_share(mine_);
+  Bucket& ahead = buckets_.back();
+  add_subtrees(ahead);
+  ahead.work = communicator_.all_reduce(ahead.flat, Reduce::sum, ahead.tag, order_);
 }
 
 void Reducer::mark_ready(int parameter) {
@@ -116,18 +162,43 @@ void Reducer::mark_ready(int parameter) {
 }
 
 void Reducer::launch_ready_buckets() {
-  for (; launched_ < buckets_.size() && buckets_[launched_].missing == 0; ++launched_) {
-    Bucket& bucket = buckets_[launched_];
-    if (launched_ == 0) write_share(mine_);
-    add_subtrees(bucket);
-    bucket.work = communicator_.all_reduce(bucket.flat, Reduce::sum, bucket.tag, order_);
+  for (; launched_ < plan_.size() && buckets_[launched_].missing == 0; ++launched_) {
+    if (launched_ == 0 && share_apart_) {
+      learn_divisor();
+    } else if (launched_ == 0) {
+      write_share(mine_);
+    }
+    launch(buckets_[launched_]);
   }
 }
 
+// Divides by all of the weight at once where the share has gone ahead, unless the user or the tree
+// of virtual shards has it otherwise.
+void Reducer::learn_divisor() {
+  const auto begin = Clock::now();
+  buckets_.back().work.wait();
+  overlap_.exposed += seconds(Clock::now() - begin);
+  const double weight = read_share().weight;
+  if (!options_.predivide && options_.virtual_shards == 0 && weight > 0) divisor_ = weight;
+}
+
+void Reducer::launch(Bucket& bucket) {
+  add_subtrees(bucket);
+  if (options_.check_nan) nan_check_.look(bucket);
+  if (divisor_ != 1) scale_elements(bucket.all(), 1 / divisor_);
+  bucket.work = options_.hook
+                    ? options_.hook->round(0, bucket, communicator_).value_or(Work())
+                    : communicator_.all_reduce(bucket.flat, Reduce::sum, bucket.tag, order_);
+}
+
 void Reducer::write_share(const Share& share) {
-  const Bucket& first = buckets_[0];
-  fill_elements(view_of(first.flat, {{1}, {1}, first.share_at}), share.weight);
-  fill_elements(view_of(first.flat, {{1}, {1}, first.share_at + 1}), share.loss);
+  fill_elements(view_of(share_, {{}, {}, share_.layout().offset}), share.weight);
+  fill_elements(view_of(share_, {{}, {}, share_.layout().offset + 1}), share.loss);
+}
+
+Reducer::Share Reducer::read_share() const {
+  const std::vector<double> share = share_.to_vector<double>();
+  return {.weight = share[0], .loss = share[1]};
 }
 
 // Adds the subtrees that end with the present shard: as many as a binary counter has carries.
@@ -153,28 +224,47 @@ void Reducer::fold(const Share& shard) {
   ++shard_;
 }
 
-Reducer::Share Reducer::finish() {
-  if (launched_ < buckets_.size()) {
-    raise<GradientError>("[reducer] {} of {} buckets left: a parameter was not marked ready",
-                         launched_, buckets_.size());
-  }
+// Waits for what was launched, then runs the later rounds of the hook, each for all buckets.
+void Reducer::wait_for_all() {
   const auto begin = Clock::now();
   Clock::time_point busy_until = Clock::time_point::min();
-  for (Bucket& bucket : buckets_) {
-    bucket.work.wait();
-    const auto from = std::max(bucket.work.started(), busy_until);
-    busy_until = std::max(busy_until, bucket.work.finished());
+  const auto wait = [&](const Work& work) {
+    work.wait();
+    const auto from = std::max(work.started(), busy_until);
+    busy_until = std::max(busy_until, work.finished());
     if (busy_until > from) overlap_.communication += seconds(busy_until - from);
     const auto exposed_from = std::max(from, begin);
     if (busy_until > exposed_from) overlap_.exposed += seconds(busy_until - exposed_from);
-  }
-  shard_ = 0;
-  const Bucket& first = buckets_[0];
-  const Share all{.weight = view_of(first.flat, {{}, {}, first.share_at}).item<double>(),
-                  .loss = view_of(first.flat, {{}, {}, first.share_at + 1}).item<double>()};
+  };
+  std::vector<Bucket*> open;
   for (Bucket& bucket : buckets_) {
-    scale_elements(bucket.flat, all.weight > 0 ? 1 / all.weight : 0);
+    wait(bucket.work);
+    open.push_back(&bucket);
   }
+  if (!options_.hook) return;
+  open.pop_back();  // the share's, which is no hook's
+  for (int round = 1; !open.empty(); ++round) {
+    std::erase_if(open, [&](Bucket* bucket) {
+      const std::optional<Work> work = options_.hook->round(round, *bucket, communicator_);
+      if (work) bucket->work = *work;
+      return !work;
+    });
+    for (const Bucket* bucket : open) wait(bucket->work);
+  }
+}
+
+Reducer::Share Reducer::finish() {
+  if (launched_ < plan_.size()) {
+    raise<GradientError>("[reducer] {} of {} buckets left: a parameter was not marked ready",
+                         launched_, plan_.size());
+  }
+  wait_for_all();
+  shard_ = 0;
+  if (options_.check_nan) nan_check_.verdict(communicator_);
+  const Share all = read_share();
+  const double rest = all.weight > 0 ? divisor_ / all.weight : 0;
+  if (rest == 1) return all;
+  for (size_t b = 0; b < plan_.size(); ++b) scale_elements(buckets_[b].all(), rest);
   return all;
 }
 

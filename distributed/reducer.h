@@ -18,13 +18,16 @@
 //   (the mean of the ranks' means would be (-4 - 20) / 2 = -12: wrong)
 //
 // The weight has the dtype of the bucket: in float32 it counts exactly up to 2^24 samples a window,
-// and beyond that is rounded like the gradients.
+// and beyond that is rounded like the gradients. Where that would not do, because the gradients are
+// in half precision or a hook (bucket_hook.h) takes over the bucket, the share goes ahead on its
+// own, in float64, when the reduction starts; it is there before the first bucket is complete, and
+// gradients are then divided before they leave: what is added up are parts of a mean, which half
+// precision can hold, not sums over samples.
 //
 // Virtual shards. Floating point sums depend on their order, so training on another number of ranks
 // drifts apart: by rounding at first, then by more, since training amplifies it. With
-// `virtual_shards` set,
-// a window is cut into that many backward passes over all ranks, always the same ones, and all
-// sums follow one balanced binary tree over them, whoever holds which:
+// `virtual_shards` set, a window is cut into that many backward passes over all ranks, always the
+// same ones, and all sums follow one balanced binary tree over them, whoever holds which:
 //
 //        +               shards = 4
 //      /   \             1 rank:  adds all of it itself
@@ -41,8 +44,10 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "distributed/bucket_hook.h"
 #include "distributed/buckets.h"
 #include "distributed/comm/communicator.h"
+#include "distributed/nan_check.h"
 
 namespace capstan::distributed {
 
@@ -54,16 +59,26 @@ struct Overlap {
   double hidden() const;
 };
 
+/// All of it the same on all ranks.
+struct ReducerOptions {
+  std::vector<int64_t> limits = {};   // bytes of the buckets: see plan_buckets()
+  std::vector<int> ready_order = {};  // of the parameters, where it is known
+  int64_t virtual_shards = 0;         // of a window, over all ranks; 0 for none
+  std::shared_ptr<BucketHook> hook = nullptr;
+  std::optional<double> predivide = {};  // see DdpOptions
+  bool check_nan = false;
+};
+
 class Reducer {
  public:
   /// `parameters`: leaves that require gradients, in an order that ranks share, on one device.
-  /// Their gradients are placed into buckets of `limits` bytes at once, in the reverse of that
-  /// order, which is about the order in which backward completes them, or in `ready_order` if that
-  /// is known. Throws ValueError unless it names each parameter once.
-  /// `virtual_shards`: of a window, over all ranks; 0 for none. It and the number of ranks
-  /// are powers of two, and it is not below theirs; else ValueError. A collective.
-  Reducer(NamedTensors parameters, Communicator& communicator, std::vector<int64_t> limits,
-          std::vector<int> ready_order = {}, int64_t virtual_shards = 0);
+  /// Their gradients are placed into buckets at once, in the reverse of that order, which is about
+  /// the order in which backward completes them, or in the ready order if that is known. Throws
+  /// ValueError unless that names each parameter once; for virtual shards below the number of
+  /// ranks, or where one of the two is no power of two; for virtual shards together with a hook or
+  /// a predivision, whose rounding would depend on the ranks; and for a predivision that is not
+  /// above 0. A collective.
+  Reducer(NamedTensors parameters, Communicator& communicator, ReducerOptions options);
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
@@ -88,7 +103,7 @@ class Reducer {
   void start(const Share& mine);
   void mark_ready(int parameter);
   /// Waits for the buckets and divides by the weight of all ranks (a weight of 0 gives gradients of
-  /// 0). Returns the shares of all, summed. Throws CommError.
+  /// 0). Returns the shares of all, summed. Throws CommError; and GradientError as NanCheck does.
   Share finish();
 
   /// Places the gradients anew, in the order in which rank 0's became ready in the last reduction,
@@ -104,32 +119,42 @@ class Reducer {
   const Overlap& overlap() const { return overlap_; }
 
  private:
-  struct Bucket {
-    Tensor flat;
-    int64_t share_at = 0;          // elements before the share; only the first bucket has one
+  struct Bucket : GradientBucket {
+    int64_t elements = 0;          // of the gradients; the share may follow
     int missing = 0;               // parameters that are not ready
     std::vector<Tensor> subtrees;  // level k: the sum of 2^k shards that waits for its sibling
-    std::string tag;
     Work work;
+
+    Tensor all() const { return view_of(flat, {{elements}, {1}, 0}); }
   };
 
   void place(std::span<const int> order);
+  Bucket make_bucket(std::string tag, int64_t elements, bool carries_share, TensorOptions options);
+  void fill_bucket(Bucket& bucket, std::span<const int> parameters);
   void launch_ready_buckets();
-  void write_share(const Share& share);
+  void launch(Bucket& bucket);
+  void learn_divisor();
   void add_subtrees(Bucket& bucket);
+  void wait_for_all();
+  void write_share(const Share& share);
+  Share read_share() const;
 
   NamedTensors parameters_;
   Communicator& communicator_;
-  std::vector<int64_t> limits_;
+  const ReducerOptions options_;
   const int64_t local_shards_;
   const Order order_;
-  int64_t shard_ = 0;  // of this window and rank
+  const bool share_apart_;  // in a bucket of its own, the last one
+  int64_t shard_ = 0;       // of this window and rank
   BucketPlan plan_;
-  std::vector<Bucket> buckets_;
+  std::vector<Bucket> buckets_;   // those of the plan, and the share's
+  Tensor share_;                  // its two elements, in the bucket that carries it
   std::vector<int> bucket_of_;    // parameter to bucket
   std::vector<int> ready_order_;  // of the current or last reduction
   size_t launched_ = 0;           // buckets that have left
   Share mine_;
+  double divisor_ = 1;  // of this window's gradients, before they are added up
+  NanCheck nan_check_;
   Overlap overlap_;
 };
 

@@ -8,7 +8,9 @@
 #include "core/raise.h"
 #include "core/random.h"
 #include "data/loader.h"
+#include "distributed/cast_hook.h"
 #include "distributed/ddp.h"
+#include "distributed/power_sgd.h"
 #include "models/evaluate.h"
 #include "models/report.h"
 #include "models/stop_signal.h"
@@ -47,6 +49,14 @@ optim::WarmupCosine make_schedule(const TrainOptions& options, int64_t steps_per
                       total);
   }
   return {.peak = options.peak_rate(ranks), .warmup = warmup, .total = total};
+}
+
+/// What takes the place of a plain all-reduce; null for none.
+std::shared_ptr<distributed::BucketHook> make_hook(const TrainOptions& options) {
+  if (options.compress == "bfloat16") return distributed::sum_in(Dtype::bfloat16);
+  if (options.compress == "float16") return distributed::sum_in(Dtype::float16);
+  if (options.compress == "powersgd") return distributed::power_sgd({.seed = options.seed});
+  return nullptr;
 }
 
 /// Masks differ between steps and their passes, and depend on nothing that came before.
@@ -139,7 +149,10 @@ TrainResult train(const TrainOptions& options, Communicator& communicator,
   Ddp ddp(model.module(), communicator,
           {.bucket_bytes = static_cast<int64_t>(options.bucket_mb * (1 << 20)),
            .order = state.gradient_order,
-           .virtual_shards = shards});
+           .virtual_shards = shards,
+           .hook = make_hook(options),
+           .check_nan = options.check_nan,
+           .check_replicas = options.check_replicas.value_or(0)});
   Report report(options, communicator, out, state.step, last_step, epoch_steps);
   const auto save = [&] {
     state.gradient_order = ddp.order();

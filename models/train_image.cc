@@ -39,6 +39,10 @@ std::string describe_sums(const TrainOptions& options, int ranks) {
         "(--reproducible 0 is faster)\n",
         shards);
   }
+  if (options.compress != "none") {
+    return fmt::format("gradients travel as {}: the weights depend on the ranks\n",
+                       options.compress);
+  }
   if (!options.global_batch || options.reproducible) return "";
   return fmt::format(
       "no virtual shards on {} ranks with {} passes: the weights depend on both, by rounding\n",

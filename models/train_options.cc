@@ -108,6 +108,13 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
       machine.add("--threads", o.threads, "Threads of each rank (its share of the cores)");
   machine.add("--bucket-mb", o.bucket_mb, "MiB of gradients that are reduced together");
 
+  Group ranks(app, "Ranks");
+  ranks.add("--compress", o.compress, "Send gradients as none, bfloat16, float16 or powersgd");
+  ranks.add("--check-nan", o.check_nan,
+            "Name the parameter and the rank of a gradient that is NaN");
+  ranks.add("--check-replicas", o.check_replicas,
+            "Compare the weights of all ranks every so many steps");
+
   Group output(app, "Output");
   output.add("--checkpoint", o.checkpoint, "Folder to save to, after each epoch and at the end");
   output.add("--save-every", o.save_every, "Save every so many steps, too");
@@ -164,6 +171,8 @@ void check(const TrainOptions& o) {
           "float32, float64 or bfloat16", o.dtype);
   require(is_among(o.progress, {"auto", "bar", "lines", "none"}), "--progress",
           "auto, bar, lines or none", o.progress);
+  require(is_among(o.compress, {"none", "bfloat16", "float16", "powersgd"}), "--compress",
+          "none, bfloat16, float16 or powersgd", o.compress);
   require(o.dropout >= 0 && o.dropout < 1, "--dropout", "in [0, 1)", o.dropout);
   require(o.momentum >= 0 && o.momentum < 1, "--momentum", "in [0, 1)", o.momentum);
   require(!o.nesterov || o.momentum > 0 || o.optimizer == "adamw", "--momentum",
@@ -183,6 +192,7 @@ void check(const TrainOptions& o) {
   require_count("--global-batch", o.global_batch, 1'000'000'000);
   require_count("--accumulate", o.accumulate, 1'000'000);
   require_count("--threads", o.threads, 1024);
+  require_count("--check-replicas", o.check_replicas, 1'000'000'000);
   if (o.reproducible) {
     const int64_t shards = *o.reproducible;
     require(shards >= 0 && shards <= 65536 && std::popcount(static_cast<uint64_t>(shards)) <= 1,
@@ -190,6 +200,11 @@ void check(const TrainOptions& o) {
     if (shards > 0 && !o.global_batch) {
       raise<ValueError>(
           "[options] --reproducible needs --global-batch: with --batch a step grows with the "
+          "ranks");
+    }
+    if (shards > 0 && o.compress != "none") {
+      raise<ValueError>(
+          "[options] --reproducible does not go with --compress: what is compressed depends on the "
           "ranks");
     }
   }
@@ -206,6 +221,12 @@ void check(const TrainOptions& o) {
   }
   if (o.resume && o.checkpoint.empty()) {
     raise<ValueError>("[options] --resume needs --checkpoint DIR, the folder to continue from");
+  }
+  if (o.resume && o.compress == "powersgd") {
+    raise<ValueError>(
+        "[options] --resume does not go with --compress powersgd: what it has yet to send is not "
+        "in "
+        "checkpoints; continue with another --compress");
   }
   if (o.save_every && o.checkpoint.empty()) {
     raise<ValueError>("[options] --save-every needs --checkpoint DIR, the folder to save to");
@@ -231,7 +252,7 @@ int64_t TrainOptions::virtual_shards(int64_t ranks) const {
         "[options] --reproducible {} cannot be shared out to {} ranks with {} passes or more each",
         *reproducible, ranks, accumulate);
   }
-  if (!global_batch) return 0;
+  if (!global_batch || compress != "none") return 0;
   const int64_t most = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(*global_batch)));
   const int64_t shards = std::min(kVirtualShards, most);
   return fits(shards) ? shards : 0;

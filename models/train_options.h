@@ -47,6 +47,11 @@ struct TrainOptions {
   std::optional<int64_t> threads;  // of each rank; else its share of the cores
   double bucket_mb = 25;           // MiB of gradients that leave together
 
+  // Between the ranks.
+  std::string compress = "none";          // or "bfloat16", "float16", "powersgd"
+  bool check_nan = false;                 // names the parameter and rank of a NaN
+  std::optional<int64_t> check_replicas;  // steps between comparisons of all ranks' weights
+
   // Output, all of it by rank 0; an empty path means none.
   std::string checkpoint;             // a folder
   std::optional<int64_t> save_every;  // steps between checkpoints, beside one an epoch
@@ -62,7 +67,8 @@ struct TrainOptions {
   int64_t samples_per_step(int64_t ranks) const;
   /// Into how many virtual shards a step is cut, so that the weights are the same to the last bit
   /// on any number of ranks; 0: into the ranks' own passes, whose sums depend on the ranks by
-  /// rounding. A fixed global batch is cut into kVirtualShards, if the ranks can share them out.
+  /// rounding. A fixed global batch is cut into kVirtualShards, if the ranks can share them out and
+  /// gradients are not compressed.
   /// Throws ValueError for an impossible `reproducible`.
   int64_t virtual_shards(int64_t ranks) const;
 };

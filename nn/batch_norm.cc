@@ -35,12 +35,12 @@ Tensor BatchNorm::normalize(const char* shapes, bool fits, const Tensor& x) {
   const Tensor* const b = bias ? &*bias : nullptr;
   if (training()) {
     BatchStatistics seen;
-    const Tensor y = batch_norm(x, w, b, options.epsilon, &seen);
-    if (x.numel() == 0) return y;  // no samples, nothing learned
+    const Tensor y = normalize_batch(x, w, b, options.epsilon, &seen);
+    if (seen.n == 0) return y;  // no samples, nothing learned
     no_grad([&] {
-      const double count = static_cast<double>(x.numel() / channels);
+      const double n = static_cast<double>(seen.n);
       move_towards(running_mean, seen.mean, options.momentum);
-      move_towards(running_var, seen.variance * (count / (count - 1)), options.momentum);
+      move_towards(running_var, seen.variance * (n / (n - 1)), options.momentum);
     });
     return y;
   }

@@ -4,6 +4,9 @@
 // buffers; evaluation uses the running ones. Each rank keeps its own: policy `averaged`.
 #pragma once
 
+#include <functional>
+
+#include "autograd/normalization.h"
 #include "nn/module.h"
 
 namespace capstan::nn {
@@ -22,6 +25,12 @@ struct BatchNorm : Module {
   BatchNormOptions options;
   std::optional<Parameter> weight, bias;
   Buffer running_mean, running_var;
+
+  /// Normalises a batch in training: batch_norm() of autograd, or what a strategy puts in its place
+  /// that sees more samples than this rank's (distributed/sync_batch_norm.h).
+  using Normalize = std::function<Tensor(const Tensor& x, const Tensor* weight, const Tensor* bias,
+                                         double epsilon, BatchStatistics* seen)>;
+  Normalize normalize_batch = batch_norm;
 
  protected:
   Tensor normalize(const char* shapes, bool fits, const Tensor& x);

@@ -92,7 +92,7 @@ TEST_CASE("a model with nothing to train is refused") {
 TEST_CASE("a reduction that a parameter was left out of cannot finish") {
   auto comm = make_self();
   Bare model(3, 4);
-  Reducer reducer(model.parameters(), *comm, {0});  // a bucket each, from the last to the first
+  Reducer reducer(model.parameters(), *comm, {.limits = {0}});  // a bucket each, the last first
   reducer.start({.weight = 1, .loss = 1});
   reducer.mark_ready(2);
   reducer.mark_ready(0);

@@ -111,6 +111,15 @@ TEST_CASE("every option arrives") {
   CHECK(o.quiet);
 }
 
+TEST_CASE("options between ranks arrive") {
+  const TrainOptions o =
+      parse({"--compress", "float16", "--check-nan", "--check-replicas", "5"}).options;
+  CHECK(o.compress == "float16");
+  CHECK(o.check_nan);
+  CHECK(o.check_replicas == 5);
+  CHECK(parse({}).options.compress == "none");
+}
+
 TEST_CASE("what is left open follows from the rest") {
   const TrainOptions sgd = parse({"--batch", "16", "--accumulate", "2"}).options;
   CHECK(sgd.samples_per_step(3) == 96);
@@ -137,6 +146,7 @@ TEST_CASE("virtual shards belong to a fixed global batch, or are asked for") {
   CHECK(shards({"--global-batch", "100"}, 32) == 0);
   CHECK(shards({"--global-batch", "100", "--reproducible", "0"}, 2) == 0);
   CHECK(shards({"--batch", "100"}, 2) == 0);
+  CHECK(shards({"--global-batch", "100", "--compress", "powersgd"}, 2) == 0);
   CHECK(shards({"--global-batch", "100", "--reproducible", "4"}, 2) == 4);
   for (int64_t ranks : {3, 8}) {
     CHECK_THROWS_WITH_AS(shards({"--global-batch", "9", "--reproducible", "4"}, ranks),
@@ -155,9 +165,11 @@ TEST_CASE("ranks compare the options that were given, but not what may differ be
 TEST_CASE("--help names every option") {
   const std::string help = parse({"--help"}).help;
   for (const char* option :
-       {"--model", "--data", "--epochs", "--steps", "--batch", "--global-batch", "--rate",
-        "--scale-rate", "--warmup", "--optimizer", "--accumulate", "--dropout", "--seed",
-        "--threads", "--checkpoint", "--resume", "--metrics", "--quiet", "--plot"}) {
+       {"--model",        "--data",          "--epochs",     "--steps",   "--batch",
+        "--global-batch", "--rate",          "--scale-rate", "--warmup",  "--optimizer",
+        "--accumulate",   "--dropout",       "--seed",       "--threads", "--checkpoint",
+        "--resume",       "--metrics",       "--quiet",      "--plot",    "--compress",
+        "--check-nan",    "--check-replicas"}) {
     CHECK_MESSAGE(help.find(option) != std::string::npos, option);
   }
   CHECK(parse({}).help == "");
@@ -181,7 +193,7 @@ TEST_CASE("impossible options are refused") {
   refuse({"--dtype", "float8"}, "--dtype must be float32, float64 or bfloat16, got float8");
   refuse({"--progress", "dots"}, "--progress must be");
   for (const char* option : {"--epochs", "--steps", "--batch", "--global-batch", "--accumulate",
-                             "--threads", "--save-every"}) {
+                             "--threads", "--save-every", "--check-replicas"}) {
     refuse({option, "0"}, std::string(option) + " must be in [1, ");
     refuse({option, "-3"}, "got -3");
     refuse({option, "9999999999"}, "got 9999999999");
@@ -205,6 +217,11 @@ TEST_CASE("impossible options are refused") {
   refuse({"--momentum", "0", "--nesterov"}, "--momentum must be above 0 with --nesterov");
   refuse({"--optimizer", "adamw", "--momentum", "0.5"}, "belong to --optimizer sgd");
   refuse({"--global-batch", "10", "--accumulate", "4"}, "cannot be cut into");
+  refuse({"--compress", "zip"}, "--compress must be none, bfloat16, float16 or powersgd, got zip");
+  refuse({"--global-batch", "16", "--reproducible", "8", "--compress", "bfloat16"},
+         "--reproducible does not go with --compress");
+  refuse({"--resume", "--checkpoint", "c", "--compress", "powersgd"},
+         "--resume does not go with --compress powersgd");
   refuse({"--resume"}, "--resume needs --checkpoint");
   refuse({"--save-every", "5"}, "--save-every needs --checkpoint");
 }

@@ -154,6 +154,28 @@ TEST_CASE("the batch of a rank, times ranks and accumulation, makes the global b
   CHECK(difference(train_on(2, options), global) < 1e-5);
 }
 
+TEST_CASE("compressed gradients train as well, with all checks on") {
+  TrainOptions options = small_run(60);
+  options.model = "mlp";
+  options.rate = 0.02;
+  options.check_nan = true;
+  options.check_replicas = 7;
+  options.reproducible = 0;
+  const TrainResult plain = train_on(3, options);
+  options.reproducible = std::nullopt;
+  for (const auto& [compress, limit] :
+       {std::pair("bfloat16", 0.05), {"float16", 0.01}, {"powersgd", 0.5}}) {
+    options.compress = compress;
+    const TrainResult result = train_on(3, options);
+    CAPTURE(compress);
+    CHECK(result.weights_sha256 != plain.weights_sha256);
+    MESSAGE(compress, ": losses differ by at most ", difference(result, plain), ", last ",
+            result.steps.back().loss, " for ", plain.steps.back().loss);
+    CHECK(difference(result, plain) < limit);
+    CHECK(result.steps.back().loss < 0.8 * result.steps.front().loss);
+  }
+}
+
 TEST_CASE("N + M steps are N steps, a save, a load and M steps, to the bit") {
   for (const char* optimizer : {"sgd", "adamw"}) {
     for (int ranks : {1, 3}) {

@@ -1,0 +1,26 @@
+// Defines NanCheck, which finds gradients that are NaN or infinite while it is still known whose
+// they are: after a sum over the ranks all of them have them.
+#pragma once
+
+#include <string>
+
+#include "distributed/bucket_hook.h"
+
+namespace capstan::distributed {
+
+class NanCheck {
+ public:
+  /// Looks through what this rank is about to send. A gradient that is not finite is noted and
+  /// filled with zeros, so that the other ranks' gradients, and what a hook keeps, stay clean.
+  void look(const GradientBucket& bucket);
+
+  /// Throws GradientError on every rank, with the same text, if a rank has noted something; it
+  /// names, for each such rank, the first parameter. A collective; forgets what was noted.
+  void verdict(Communicator& communicator);
+
+ private:
+  std::string first_;  // "'in.weight' (NaN)"
+  int64_t more_ = 0;
+};
+
+}  // namespace capstan::distributed
