@@ -5,6 +5,7 @@
 #include <exception>
 #include <thread>
 
+#include "autograd/autocast.h"
 #include "autograd/elementwise.h"
 #include "autograd/engine.h"
 #include "autograd/rearrange.h"
@@ -98,10 +99,12 @@ std::vector<Part> make_parts(const Tensor& x, const Replica& primary,
 
 void run_forward(std::vector<Part>& parts) {
   const Generator random(default_generator().next());
-  const bool recording = grad_enabled();
+  const bool recording = grad_enabled();  // modes are a thread's own, so they are handed on
+  const std::optional<Dtype> narrow = autocast_dtype();
   in_parallel(parts, [&](Part& part, size_t i) {
     default_generator() = random.fork(i);
     const GradMode mode(recording);
+    const Autocast autocast(narrow);
     part.y = part.replica.forward(part.x);
     if (part.y.rank() < 1 || part.y.size(0) != part.samples) {
       raise<ShapeError>("[data_parallel] the model must give a row for each of {} samples, got {}",

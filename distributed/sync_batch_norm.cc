@@ -15,6 +15,7 @@
 // write: the gradient of an all-reduce is the all-reduce of the gradients.
 #include "distributed/sync_batch_norm.h"
 
+#include "autograd/autocast.h"
 #include "autograd/elementwise.h"
 #include "autograd/rearrange.h"
 #include "autograd/reduce.h"
@@ -52,6 +53,9 @@ void check(const Tensor& x, const Tensor* weight, const Tensor* bias, double eps
 
 Tensor sync_batch_norm(const Tensor& x, Communicator& communicator, const Tensor* weight,
                        const Tensor* bias, double epsilon, BatchStatistics* seen) {
+  if (const Autocasting on; on)
+    return sync_batch_norm(on.wide(x), communicator, on.wide(weight).get(), on.wide(bias).get(),
+                           epsilon, seen);
   check(x, weight, bias, epsilon);
   const int64_t channels = x.size(1), n = channels > 0 ? x.numel() / channels : 0;
   Dims others{0};  // all axes but the channels'
@@ -77,7 +81,7 @@ Tensor sync_batch_norm(const Tensor& x, Communicator& communicator, const Tensor
   const Tensor variance =
       maximum(slice(sums, 0, channels, 2 * channels) * inverse - square(mean), zeros_like(mean));
   if (seen) {
-    *seen = {detach(cast(mean, x.dtype())), detach(cast(variance, x.dtype())),
+    *seen = {detach(cast(mean, wide.dtype())), detach(cast(variance, wide.dtype())),
              static_cast<int64_t>(total)};
   }
   const auto beside_x = [&](const Tensor& t) { return reshape(cast(t, wide.dtype()), aligned); };

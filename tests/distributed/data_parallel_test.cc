@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "autograd/autocast.h"
 #include "autograd/elementwise.h"
 #include "autograd/engine.h"
 #include "autograd/reduce.h"
@@ -124,6 +125,17 @@ TEST_CASE("each device runs in its own thread; frozen parameters stay frozen") {
   CHECK(!model.layer.weight.requires_grad());
   CHECK(model.layer.bias->grad().to_vector<float>() == std::vector<float>(2, 5));
   CHECK(model.unused.weight.grad().to_vector<float>() == std::vector<float>(4, 0));
+}
+
+TEST_CASE("autocasting goes with it") {
+  Net model;
+  Net alone = model.clone();
+  DataParallel parallel(model, devices(2));
+  const Tensor x = randn({4, 7});
+  const Autocast guard(Dtype::bfloat16);
+  const Tensor y = parallel(x), wanted = alone(x);
+  CHECK(y.dtype() == Dtype::bfloat16);
+  CHECK(y.to_vector<float>() == wanted.to_vector<float>());
 }
 
 struct Noisy : nn::Module {

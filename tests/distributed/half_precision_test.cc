@@ -19,7 +19,8 @@ using Floats = std::vector<float>;
 
 TEST_CASE("gradients that travel in half precision are right to its digits, and equal on all") {
   for (int ranks : {1, 2, 3, 4, 5}) {
-    for (const auto& [dtype, digit] : {std::pair(Dtype::bfloat16, 0x1p-8), {Dtype::float16, 0x1p-11}}) {
+    for (const auto& [dtype, digit] :
+         {std::pair(Dtype::bfloat16, 0x1p-8), {Dtype::float16, 0x1p-11}}) {
       CAPTURE(ranks);
       CAPTURE(to_string(dtype));
       run_ranks(ranks, [&, dtype = dtype, digit = digit](Communicator& comm) {

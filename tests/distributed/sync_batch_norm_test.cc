@@ -6,6 +6,7 @@
 
 #include <cmath>
 
+#include "autograd/autocast.h"
 #include "autograd/elementwise.h"
 #include "autograd/engine.h"
 #include "autograd/rearrange.h"
@@ -155,6 +156,21 @@ TEST_CASE("a batch that no rank has teaches nothing; one value over all ranks is
     const Tensor x = zeros({comm.rank() == 2 ? 1 : 0, 2});
     CHECK_THROWS_WITH_AS(layer(x), doctest::Contains("more than one value a channel"), ShapeError);
     CHECK_NOTHROW(layer(zeros({1, 2})));  // three over all
+  });
+}
+
+TEST_CASE("half precision, of the layer or of the products around it, is computed in float32") {
+  run_ranks(2, [](Communicator& comm) {
+    Generator generator(comm.rank() + 1);
+    const Tensor x = cast(randn({4, 3}, 20, 1, {}, generator), Dtype::bfloat16);
+    nn::BatchNorm1d exact(3), half(3), autocast(3);
+    half.to(Dtype::bfloat16);
+    for (nn::BatchNorm1d* each : {&exact, &half, &autocast}) sync_batch_norm(*each, comm);
+    const std::vector<float> wanted = exact(cast(x, Dtype::float32)).to_vector<float>();
+    const std::vector<float> got = half(x).to_vector<float>();
+    for (size_t i = 0; i < got.size(); ++i) CHECK(std::abs(got[i] - wanted[i]) < 0.02);
+    const Autocast guard(Dtype::bfloat16);
+    CHECK(autocast(x).to_vector<float>() == wanted);
   });
 }
 
