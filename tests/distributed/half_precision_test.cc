@@ -114,6 +114,18 @@ TEST_CASE("sums in float32 keep what half precision drops") {
   });
 }
 
+TEST_CASE("the checks read half precision, too") {
+  const auto alone = make_self();
+  for (Dtype dtype : {Dtype::bfloat16, Dtype::float16}) {
+    Bare model(2, 3, dtype);
+    Ddp ddp(model, *alone, {.check_nan = true, .check_replicas = 1});
+    ddp.backward(model());
+    model.zero_grad();
+    CHECK_THROWS_WITH_AS(ddp.backward(model() * std::nan("")),
+                         doctest::Contains("'parts.1' (NaN) and 1 more"), GradientError);
+  }
+}
+
 TEST_CASE("PowerSGD is for float32 and float64") {
   const auto alone = make_self();
   Bare model(1, 3, Dtype::bfloat16);

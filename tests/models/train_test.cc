@@ -164,12 +164,12 @@ TEST_CASE("compressed gradients train as well, with all checks on") {
   const TrainResult plain = train_on(3, options);
   options.reproducible = std::nullopt;
   for (const auto& [compress, limit] :
-       {std::pair("bfloat16", 0.05), {"float16", 0.01}, {"powersgd", 0.5}}) {
+       {std::pair("bfloat16", 0.05), {"float16", 0.05}, {"powersgd", 0.5}}) {
     options.compress = compress;
     const TrainResult result = train_on(3, options);
-    CAPTURE(compress);
+    CAPTURE(options.compress);
     CHECK(result.weights_sha256 != plain.weights_sha256);
-    MESSAGE(compress, ": losses differ by at most ", difference(result, plain), ", last ",
+    MESSAGE(options.compress, ": losses differ by at most ", difference(result, plain), ", last ",
             result.steps.back().loss, " for ", plain.steps.back().loss);
     CHECK(difference(result, plain) < limit);
     CHECK(result.steps.back().loss < 0.8 * result.steps.front().loss);
