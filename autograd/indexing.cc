@@ -152,15 +152,24 @@ Tensor gather(const Tensor& x, int64_t axis, const Tensor& indices) {
 Tensor scatter(const Tensor& x, int64_t axis, const Tensor& indices, const Tensor& source) {
   const int a = check_grid("scatter", x, axis, indices);
   check_source("scatter", x, source, indices.shape());
-  return record("scatter", scattered(x, a, indices, source, false), inputs(x, source),
-                [a, indices = Saved(indices)](const Tensor& grad, Wanted wanted) {
-                  const Tensor at = indices.get();
-                  const auto overwritten = [&] {
-                    return scatter(grad, a, at, zeros(at.shape(), {grad.dtype(), grad.device()}));
-                  };
-                  return gradients(wanted[0] ? overwritten() : Tensor(),
-                                   wanted[1] ? gather(grad, a, at) : Tensor());
-                });
+  return record(
+      "scatter", scattered(x, a, indices, source, false), inputs(x, source),
+      [a, indices = Saved(indices)](const Tensor& grad, Wanted wanted) {
+        const Tensor at = indices.get();
+        const auto overwritten = [&] {
+          return scatter(grad, a, at, zeros(at.shape(), {grad.dtype(), grad.device()}));
+        };
+        const auto taken = [&] {  // where indices repeat, from the last alone
+          Shape line = Dims::filled(at.rank(), 1);
+          line[a] = at.shape()[a];
+          const Tensor turn = contiguous(
+              expand(reshape(arange(line[a], {Dtype::int64, at.device()}), line), at.shape()));
+          const Tensor last = gather(
+              scatter(full(grad.shape(), -1, {Dtype::int64, at.device()}), a, at, turn), a, at);
+          return where(equal(last, turn), gather(grad, a, at), scalar_beside(grad, 0));
+        };
+        return gradients(wanted[0] ? overwritten() : Tensor(), wanted[1] ? taken() : Tensor());
+      });
 }
 
 Tensor scatter_add(const Tensor& x, int64_t axis, const Tensor& indices, const Tensor& source) {

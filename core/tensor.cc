@@ -248,6 +248,12 @@ void fill_elements(const Tensor& tensor, double value) {
 }
 
 void scale_elements(const Tensor& tensor, double factor) {
+  if (is_half(tensor.dtype())) {  // in which the factor itself would be rounded
+    const Tensor wide = empty(tensor.shape(), {Dtype::float32, tensor.device()});
+    copy_elements(tensor, wide);
+    scale_elements(wide, factor);
+    return copy_elements(wide, tensor);
+  }
   check_floating("scale", tensor.dtype());
   const Tensor scalar = full({}, factor, {.dtype = tensor.dtype(), .device = tensor.device()});
   const Tensor everywhere = view_of(scalar, scalar.layout().expanded(tensor.shape()));

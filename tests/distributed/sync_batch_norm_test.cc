@@ -18,7 +18,7 @@
 #include "distributed/comm/thread.h"
 #include "distributed/ddp.h"
 #include "nn/batch_norm.h"
-#include "nn/conv2d.h"
+#include "nn/convolution.h"
 #include "nn/linear.h"
 #include "nn/state.h"
 

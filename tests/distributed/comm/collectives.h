@@ -73,8 +73,8 @@ inline double reduced(Reduce op, Dtype dtype, int ranks, int64_t i) {
   }
   if (op != Reduce::mean) return result;
   const double mean = result * (1.0 / ranks);
-  return dtype == Dtype::float32 ? static_cast<float>(result) * static_cast<float>(1.0 / ranks)
-                                 : mean;
+  if (dtype == Dtype::float64) return mean;
+  return stored(dtype, static_cast<float>(result) * static_cast<float>(1.0 / ranks));
 }
 
 inline void check_equal(const Tensor& tensor, const std::function<double(int64_t)>& expected) {
