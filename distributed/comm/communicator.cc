@@ -119,6 +119,11 @@ std::chrono::milliseconds CommOptions::default_timeout() {
   return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1000)));
 }
 
+std::string CommOptions::default_flight_records() {
+  const char* folder = std::getenv("CAPSTAN_FLIGHT_RECORDS");
+  return folder ? folder : "";
+}
+
 Communicator::Communicator(std::unique_ptr<Transport> transport, CommOptions options)
     : progress_(std::make_shared<Progress>(std::move(transport), options)) {}
 Communicator::~Communicator() { progress_->stop(); }
@@ -397,6 +402,7 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   struct State {
     std::vector<int32_t> colors, keys;
     std::unique_ptr<Transport> part;
+    int64_t sequence = 0;
   };
   auto state = std::make_shared<State>();
   state->colors.resize(size());
@@ -407,13 +413,18 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
     const Parts parts = even_parts(channel.size(), channel.size());
     ring_all_gather(channel, Dtype::int32, state->colors.data(), parts);
     ring_all_gather(channel, Dtype::int32, state->keys.data(), parts);
-    state->part = channel.transport().split(state->colors, state->keys, channel.call().sequence);
+    state->sequence = channel.call().sequence;
+    state->part = channel.transport().split(state->colors, state->keys, state->sequence);
   }).wait();
   if (!state->part) return nullptr;
-  return std::make_unique<Communicator>(std::move(state->part), options());
+  CommOptions part_options = options();
+  part_options.name += fmt::format("-{}.{}", state->sequence, color);
+  return std::make_unique<Communicator>(std::move(state->part), part_options);
 }
 
-std::string Communicator::fail(const std::string& message) { return progress_->fail(message); }
+std::string Communicator::fail(const std::string& message, bool save_flight_records) {
+  return progress_->fail(message, save_flight_records);
+}
 std::string Communicator::failure() const { return progress_->failure(); }
 
 bool Communicator::leave(const std::string& message,
@@ -424,5 +435,17 @@ bool Communicator::leave(const std::string& message,
 Traffic Communicator::traffic() const { return progress_->traffic(); }
 const CommOptions& Communicator::options() const { return progress_->options(); }
 std::string Communicator::flight_record() const { return progress_->record().text(); }
+
+std::string Communicator::save_flight_record(const std::string& folder) const {
+  const std::string& where = folder.empty() ? options().flight_records : folder;
+  if (where.empty()) {
+    raise<ValueError>(
+        "[flight_record] there is no folder to save to: name one, or set CAPSTAN_FLIGHT_RECORDS");
+  }
+  const RecordOwner owner = progress_->owner();
+  const std::string path = FlightRecord::path(where, owner);
+  FlightRecord::save(path, progress_->record().json(owner, failure()));
+  return path;
+}
 
 }  // namespace capstan::distributed

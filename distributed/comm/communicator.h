@@ -77,9 +77,16 @@ struct CommOptions {
   /// These two are the same on all ranks.
   Algorithm all_reduce = Algorithm::automatic;
   bool share_memory = true;  // false: as if each rank had a host of its own
+  /// The folder in which each rank leaves its last calls when a call fails, as
+  /// NAME-rank-R.json; empty: none. Starts as CAPSTAN_FLIGHT_RECORDS; where that is not set, ranks
+  /// of world() take "flight_records".
+  std::string flight_records = default_flight_records();
+  /// This communicator's name. A split adds the number of its call and the color: "world-2.1".
+  std::string name = "world";
 
   /// Throws ValueError if CAPSTAN_TIMEOUT is not a positive number.
   static std::chrono::milliseconds default_timeout();
+  static std::string default_flight_records();
 };
 
 /// What this rank has sent, in payload bytes (headers of messages are not counted).
@@ -176,8 +183,9 @@ class Communicator {
   std::unique_ptr<Communicator> split(int color, int key = 0);
 
   /// Fails this communicator on every rank because of `message`, and returns the text that all of
-  /// them throw from now on. For the code that runs a rank and catches what it throws.
-  std::string fail(const std::string& message);
+  /// them throw from now on. For the code that runs a rank and catches what it throws. Flight
+  /// records are saved if that is of use: if the ranks do not know the reason anyway.
+  std::string fail(const std::string& message, bool save_flight_records = true);
   /// The text of the failure; empty while all is well.
   std::string failure() const;
   /// After fail(message), as the last act of a rank: waits, at most options().grace, until all
@@ -189,6 +197,9 @@ class Communicator {
   const CommOptions& options() const;
   /// The last 64 calls, one a line: sequence, kind, dtype, count, tag, state.
   std::string flight_record() const;
+  /// Writes this rank's into `folder`, or that of options(), as JSON, and returns the file's path.
+  /// Throws ValueError if there is no folder, IoError if it cannot be written.
+  std::string save_flight_record(const std::string& folder = {}) const;
 
  private:
   Work start(const Call& call, std::function<void(Channel&)> body);

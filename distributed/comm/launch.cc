@@ -61,8 +61,9 @@ const Variables* find_variables() {
 // The end of a rank whose body threw: tells the others, lets the lowest of them report, and ends.
 // `message` is what counts if all ranks were ended by it, else `account`, after "rank N: ".
 [[noreturn]] void end_after(Communicator& communicator, const std::string& program,
-                            const std::string& message, const std::string& account) {
-  communicator.fail(account);
+                            const std::string& message, const std::string& account,
+                            bool save_flight_records) {
+  communicator.fail(account, save_flight_records);
   const bool all_came =
       communicator.leave(message, [&](const std::string& text) { complain(program, text); });
   // Ranks that did not come in time are stopped or busy: end them as well. Open MPI's mpirun does
@@ -96,6 +97,9 @@ int launched_rank() {
 std::unique_ptr<Communicator> world(CommOptions options) {
   const std::optional<Launcher> launcher = find_launcher();
   if (!launcher || launcher->size == 1) return make_self(options);
+  if (!std::getenv("CAPSTAN_FLIGHT_RECORDS") && options.flight_records.empty()) {
+    options.flight_records = "flight_records";
+  }
   auto communicator = make_mpi(options);
   if (communicator->size() != launcher->size) {
     raise<CommError>(
@@ -142,13 +146,15 @@ int run_main(int argc, char** argv, const Main& body) {
     communicator->barrier("end of the program").wait();
     return status;
   } catch (const SharedError& error) {
-    // If only some ranks have it, it comes from their own communicator, which counts its ranks.
+    // If only some ranks have it, it comes from their own communicator, which counts its ranks, and
+    // has saved its records.
     const std::string message = error.what();
-    end_after(*communicator, program, message, "in a part of the ranks, counted there: " + message);
+    end_after(*communicator, program, message, "in a part of the ranks, counted there: " + message,
+              false);
   } catch (const std::exception& error) {
-    end_after(*communicator, program, error.what(), error.what());
+    end_after(*communicator, program, error.what(), error.what(), true);
   } catch (...) {
-    end_after(*communicator, program, "unknown exception", "unknown exception");
+    end_after(*communicator, program, "unknown exception", "unknown exception", true);
   }
 }
 

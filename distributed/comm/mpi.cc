@@ -80,15 +80,6 @@ class Session {
   bool ours_ = false;
 };
 
-// A Notice as it travels; below the size up to which MPI sends without waiting for the receiver.
-struct WireNotice {
-  int64_t sequence;
-  int32_t rank;
-  Notice::Kind kind;
-  bool cause, explains, name_rank;
-  char text[kNoticeText + 1];
-};
-
 class MpiTransport : public Transport {
  public:
   // Takes over `comm`.
@@ -175,10 +166,7 @@ class MpiTransport : public Transport {
         *new std::list<WireNotice>;  // stays until the program ends
     static std::mutex mutex;
     std::lock_guard lock(mutex);
-    WireNotice& wire = sent.emplace_back();
-    wire = {notice.sequence, notice.rank,      notice.kind, notice.cause,
-            notice.explains, notice.name_rank, {}};
-    notice.text.copy(wire.text, sizeof wire.text - 1);
+    WireNotice& wire = sent.emplace_back(notice);
     for (int r = 0; r < size_; ++r) {
       if (r == rank_) continue;
       MPI_Request request;
@@ -189,13 +177,7 @@ class MpiTransport : public Transport {
 
   std::vector<Notice> notices() override {
     while (notice_arrived()) {
-      arrived_.push_back({.kind = wire_.kind,
-                          .rank = wire_.rank,
-                          .sequence = wire_.sequence,
-                          .cause = wire_.cause,
-                          .explains = wire_.explains,
-                          .name_rank = wire_.name_rank,
-                          .text = wire_.text});
+      arrived_.push_back(wire_.notice());
       has_notice_ = false;
       await_notice();
     }

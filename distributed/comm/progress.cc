@@ -1,7 +1,9 @@
 // Implements Progress and Work.
 #include "distributed/comm/progress.h"
 
+#include <cstdio>
 #include <exception>
+#include <future>
 #include <utility>
 #include <vector>
 
@@ -24,6 +26,14 @@ void bury(Progress::Body body, std::vector<std::byte> scratch) {
   static auto& graves = *new std::vector<Grave>;
   std::lock_guard lock(mutex);
   graves.emplace_back(std::move(body), std::move(scratch));
+}
+
+// Calls f on a thread of its own and waits for it, at most `limit`: disks may hang, too.
+void call_within(std::chrono::milliseconds limit, std::function<void()> f) {
+  std::packaged_task<void()> task(std::move(f));
+  const std::future<void> done = task.get_future();
+  std::thread(std::move(task)).detach();
+  done.wait_for(limit);
 }
 
 }  // namespace
@@ -78,7 +88,7 @@ Progress::~Progress() { stop(); }
 void Progress::stop() {
   if (!thread_.joinable()) return;
   if (std::uncaught_exceptions() > exceptions_ && failure().empty()) {
-    fail("[communicator] the rank left because of an exception");
+    fail("[communicator] the rank left because of an exception", true);
   }
   {
     std::lock_guard lock(mutex_);
@@ -110,7 +120,7 @@ Work Progress::start(const Call& call, Body body) {
 
 void Progress::help(const Work::State& work) {
   std::unique_lock lock(mutex_);
-  while (!work.done && !running_ && !queue_.empty() && !failed_ && !fail_message_) run_first(lock);
+  while (!work.done && !running_ && !queue_.empty() && !failed_ && !told_) run_first(lock);
 }
 
 void Progress::run(Task& task) {
@@ -135,13 +145,14 @@ bool Progress::attempt(const F& f) {
     return true;
   } catch (const Interrupted&) {
     std::unique_lock lock(mutex_);
-    Notice mine = fail_message_ ? notice(*fail_message_, true) : notice();
+    Notice mine = told_.value_or(Notice{});
     lock.unlock();
     on_failure(std::move(mine));
   } catch (const std::exception& error) {
-    Notice mine = notice(error.what());
-    mine.explains = dynamic_cast<const MismatchError*>(&error) != nullptr;
-    on_failure(std::move(mine));
+    on_failure({.cause = true,
+                .explains = dynamic_cast<const MismatchError*>(&error) != nullptr,
+                .text = error.what(),
+                .records = options_.flight_records});
   }
   return false;
 }
@@ -162,7 +173,7 @@ bool Progress::run_first(std::unique_lock<std::mutex>& lock) {
   Task& task = queue_.front();  // stays queued until it is done; see on_failure()
   const bool well = attempt_unlocked(lock, [&] { run(task); });
   if (well) queue_.pop_front();
-  if (!queue_.empty() || stopping_ || fail_message_) changed_.notify_all();
+  if (!queue_.empty() || stopping_ || told_) changed_.notify_all();
   return well;
 }
 
@@ -177,13 +188,13 @@ void Progress::run_thread() {
     const auto time = asleep_ ? std::chrono::microseconds(kIdle) : kNap;
     const int64_t before = calls_;
     const bool something = changed_.wait_for(lock, time, [&] {
-      return failed_ || (!running_ && (!queue_.empty() || stopping_ || fail_message_));
+      return failed_ || (!running_ && (!queue_.empty() || stopping_ || told_));
     });
     asleep_ = false;
     active = something || calls_ > before;
     if (failed_ || running_) continue;
-    if (fail_message_ || !something) {
-      const bool told = fail_message_.has_value();
+    if (told_ || !something) {
+      const bool told = told_.has_value();
       well = attempt_unlocked(lock, [&] {
         if (told || transport_->disturbed()) throw Interrupted{};
       });
@@ -195,20 +206,19 @@ void Progress::run_thread() {
   }
 }
 
-Notice Progress::notice(std::string text, bool name_rank) const {
-  Notice notice;
-  notice.rank = transport_->rank();
-  notice.sequence = reached_;
-  notice.cause = !text.empty();
-  notice.name_rank = name_rank;
-  notice.text = std::move(text);
-  return notice;
+RecordOwner Progress::owner() const {
+  RecordOwner owner{options_.name, transport_->rank(), {}};
+  for (int r = 0; r < transport_->size(); ++r) owner.hosts.push_back(transport_->host(r));
+  return owner;
 }
 
 // The end of the queue: nothing is sent through this communicator any more but notices.
 void Progress::on_failure(Notice mine) {
   transport_->abandon();
+  mine.rank = transport_->rank();
+  mine.sequence = reached_;
   auto failure = std::make_unique<Failure>(*transport_, mine, options_.grace);
+  if (failure->saves_records()) save_record(failure->text());  // before anybody ends the program
   std::deque<Task> queue;
   {
     std::lock_guard lock(mutex_);
@@ -224,14 +234,31 @@ void Progress::on_failure(Notice mine) {
   }
 }
 
-std::string Progress::fail(const std::string& message) {
+void Progress::save_record(const std::string& failure) const {
+  if (options_.flight_records.empty()) return;
+  const std::string path = FlightRecord::path(options_.flight_records, owner());
+  call_within(options_.grace, [path, json = record_.json(owner(), failure)] {
+    try {
+      FlightRecord::save(path, json);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+    }
+  });
+}
+
+std::string Progress::fail(const std::string& message, bool save_records) {
   std::unique_lock lock(mutex_);
   if (failed_) return *failed_;
   if (!thread_.joinable()) {
     failed_ = message;
     return message;
   }
-  if (!fail_message_) fail_message_ = message;
+  if (!told_) {
+    told_ = {.cause = true,
+             .name_rank = true,
+             .text = message,
+             .records = save_records ? options_.flight_records : ""};
+  }
   lock.unlock();
   transport_->interrupt();
   changed_.notify_all();

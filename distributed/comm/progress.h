@@ -50,7 +50,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// Runs the queue until `work` is done, unless another thread is running it.
   void help(const Work::State& work);
 
-  std::string fail(const std::string& message);
+  std::string fail(const std::string& message, bool save_records);
   std::string failure() const;
   /// See Failure::leave. Only after a failure.
   bool leave(const std::string& message, const std::function<void(const std::string&)>& report);
@@ -58,6 +58,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   const Transport& transport() const { return *transport_; }
   const CommOptions& options() const { return options_; }
   const FlightRecord& record() const { return record_; }
+  RecordOwner owner() const;
   Traffic traffic() const;
 
  private:
@@ -76,7 +77,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   template <class F>
   bool attempt_unlocked(std::unique_lock<std::mutex>& lock, const F& f);
   void on_failure(Notice mine);
-  Notice notice(std::string text = {}, bool name_rank = false) const;
+  void save_record(const std::string& failure) const;
 
   const std::unique_ptr<Transport> transport_;
   const CommOptions options_;
@@ -93,7 +94,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   bool running_ = false;  // a thread is at the queue's first call, or connecting
   bool asleep_ = false;   // the thread will look again only when told, or in kIdle
   bool stopping_ = false;
-  std::optional<std::string> fail_message_;  // from fail(), for the runner to act on
+  std::optional<Notice> told_;  // by fail(), for the runner to act on
   std::optional<std::string> failed_;
   std::unique_ptr<Failure> failure_;  // set before failed_, never changed after
 
