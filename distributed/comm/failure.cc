@@ -25,7 +25,7 @@ Failure::Failure(Transport& transport, const Notice& mine, std::chrono::millisec
   transport_.notify(cut);
   listen(grace, [&] {
     for (int r = 0; r < transport_.size(); ++r) {
-      if (!heard_[r]) return false;
+      if (!heard_[r] && !transport_.is_lost(r)) return false;
     }
     return true;
   });

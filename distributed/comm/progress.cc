@@ -145,7 +145,7 @@ bool Progress::attempt(const F& f) {
     return true;
   } catch (const Interrupted&) {
     std::unique_lock lock(mutex_);
-    Notice mine = told_.value_or(Notice{});
+    Notice mine = told_.value_or(lost_notice());
     lock.unlock();
     on_failure(std::move(mine));
   } catch (const std::exception& error) {
@@ -204,6 +204,22 @@ void Progress::run_thread() {
       return;  // stopping
     }
   }
+}
+
+// What this rank knows, if it was disturbed by the end of another one; else nothing.
+Notice Progress::lost_notice() const {
+  for (int r = 0; r < transport_->size(); ++r) {
+    if (!transport_->is_lost(r)) continue;
+    const std::string call = queue_.empty()
+                                 ? "[communicator] the ranks"
+                                 : fmt::format("[{}] {}", to_string(queue_.front().call.kind),
+                                               to_string(queue_.front().call));
+    return {
+        .cause = true,
+        .text = fmt::format("{} cannot go on without rank {}, whose process has ended", call, r),
+        .records = options_.flight_records};
+  }
+  return {};
 }
 
 RecordOwner Progress::owner() const {

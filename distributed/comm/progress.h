@@ -77,6 +77,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   template <class F>
   bool attempt_unlocked(std::unique_lock<std::mutex>& lock, const F& f);
   void on_failure(Notice mine);
+  Notice lost_notice() const;
   void save_record(const std::string& failure) const;
 
   const std::unique_ptr<Transport> transport_;

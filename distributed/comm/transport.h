@@ -69,6 +69,8 @@ class Transport {
   virtual std::vector<Notice> notices() = 0;
   /// True if there are such notices, or interrupt() was called.
   virtual bool disturbed() = 0;
+  /// True if the rank's process is known to have ended without a word: this is a disturbance, too.
+  virtual bool is_lost(int /*rank*/) const { return false; }
   /// Makes the present or next wait throw Interrupted.
   virtual void interrupt() = 0;
 
