@@ -10,6 +10,7 @@
 #include "core/raise.h"
 #include "distributed/comm/direct.h"
 #include "distributed/comm/halving_doubling.h"
+#include "distributed/comm/hierarchical.h"
 #include "distributed/comm/progress.h"
 #include "distributed/comm/ring.h"
 #include "distributed/comm/shared_all_reduce.h"
@@ -84,6 +85,25 @@ Parts parts_of(Kind kind, const char* which, const Counts& counts, int ranks, in
   return parts;
 }
 
+bool has_tree_order(Algorithm algorithm) {
+  return algorithm == Algorithm::automatic || algorithm == Algorithm::halving_doubling ||
+         algorithm == Algorithm::shared_memory;
+}
+
+// How an all-reduce is carried out; only `automatic` leaves a choice.
+Algorithm choose(Algorithm asked, Order order, const Channel& channel, int64_t bytes) {
+  if (channel.size() == 1) return Algorithm::ring;  // done at once
+  if (asked == Algorithm::shared_memory && !channel.shares_memory()) {
+    raise<CommError>(
+        "[all_reduce] shared_memory is for ranks of one host; these have {}: take hierarchical",
+        channel.hosts());
+  }
+  if (asked != Algorithm::automatic) return asked;
+  if (channel.shares_memory() && order == Order::tree) return Algorithm::shared_memory;
+  if (order == Order::tree) return Algorithm::halving_doubling;
+  return tuned_algorithm(channel.hosts(), channel.size(), bytes);
+}
+
 void check_part(Kind kind, const Buffer& part, int64_t count) {
   if (part.count == count) return;
   raise<ShapeError>("[{}] this rank's part has {} elements, its tensor is {}", to_string(kind),
@@ -125,7 +145,8 @@ std::string CommOptions::default_flight_records() {
 }
 
 Communicator::Communicator(std::unique_ptr<Transport> transport, CommOptions options)
-    : progress_(std::make_shared<Progress>(std::move(transport), options)) {}
+    : algorithm_(options.all_reduce),
+      progress_(std::make_shared<Progress>(std::move(transport), options)) {}
 Communicator::~Communicator() { progress_->stop(); }
 
 int Communicator::rank() const { return progress_->transport().rank(); }
@@ -182,34 +203,54 @@ Communicator::Place Communicator::find_shared(const Tensor& tensor) {
 Work Communicator::all_reduce(const Tensor& tensor, Reduce op, std::string_view tag, Order order) {
   const Buffer buffer(Kind::all_reduce, tensor);
   check_reduce(Kind::all_reduce, op, buffer.dtype);
-  const Algorithm algorithm = options().all_reduce;
-  if (algorithm == Algorithm::ring && order == Order::tree) {
+  const Algorithm asked = algorithm_;
+  if (order == Order::tree && !has_tree_order(asked)) {
     raise<ValueError>(
-        "[all_reduce] a ring does not combine in the order of a tree: leave the algorithm to be "
-        "chosen, or take halving_doubling");
+        "[all_reduce] {} does not combine in the order of a tree: leave the algorithm to be "
+        "chosen, or take halving_doubling",
+        to_string(asked));
   }
-  const bool automatic = algorithm == Algorithm::automatic;
-  const bool halving = algorithm == Algorithm::halving_doubling || order == Order::tree;
+  if (asked == Algorithm::mpi && size() > 1 && !progress_->transport().has_all_reduce()) {
+    raise<ValueError>("[all_reduce] there is no MPI among these ranks: choose another algorithm");
+  }
   const Place place = find_shared(tensor);
   buffer.written();
-  return start(Call(Kind::all_reduce, tag, buffer.dtype, buffer.count)
-                   .with_op(op)
-                   .with_algorithm(algorithm, order)
-                   .with_place(place.number, place.offset),
-               [=](Channel& channel) {
-                 const auto& [_, data, count, bytes, dtype] = buffer;
-                 if (automatic && place.memory) {
-                   shared_all_reduce(channel, op, dtype, *place.memory, place.offset, count);
-                 } else if (automatic && channel.shares_memory()) {
-                   staged_all_reduce(channel, op, dtype, data, count);
-                 } else if (halving) {
-                   halving_doubling_all_reduce(channel, op, dtype, data, count);
-                 } else {
-                   ring_all_reduce(channel, op, dtype, data, count);
-                 }
-                 divide_mean(op, buffer.tensor, channel.size());
-                 buffer.written();
-               });
+  return start(
+      Call(Kind::all_reduce, tag, buffer.dtype, buffer.count)
+          .with_op(op)
+          .with_algorithm(asked, order)
+          .with_place(place.number, place.offset),
+      [=](Channel& channel) {
+        const auto& [_, data, count, bytes, dtype] = buffer;
+        const bool in_place = place.memory && asked == Algorithm::automatic;
+        switch (in_place ? Algorithm::shared_memory : choose(asked, order, channel, bytes)) {
+          case Algorithm::shared_memory:
+            if (place.memory) {
+              shared_all_reduce(channel, op, dtype, *place.memory, place.offset, count);
+            } else {
+              staged_all_reduce(channel, op, dtype, data, count);
+            }
+            break;
+          case Algorithm::halving_doubling:
+            halving_doubling_all_reduce(channel, op, dtype, data, count);
+            break;
+          case Algorithm::tree:
+            tree_reduce(channel, op, dtype, 0, data, count);
+            tree_broadcast(channel, 0, data, bytes);
+            break;
+          case Algorithm::hierarchical:
+            hierarchical_all_reduce(channel, op, dtype, data, count);
+            break;
+          case Algorithm::mpi:
+            channel.all_reduce_by_transport(op, dtype, data, count);
+            break;
+          case Algorithm::automatic:
+          case Algorithm::ring:
+            ring_all_reduce(channel, op, dtype, data, count);
+        }
+        divide_mean(op, buffer.tensor, channel.size());
+        buffer.written();
+      });
 }
 
 Work Communicator::reduce(const Tensor& tensor, int root, Reduce op, std::string_view tag) {
@@ -418,6 +459,7 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   }).wait();
   if (!state->part) return nullptr;
   CommOptions part_options = options();
+  part_options.all_reduce = algorithm_;
   part_options.name += fmt::format("-{}.{}", state->sequence, color);
   return std::make_unique<Communicator>(std::move(state->part), part_options);
 }

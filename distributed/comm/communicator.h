@@ -18,6 +18,7 @@
 // After a failure nothing waits for peers any more, destructors included.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -29,6 +30,7 @@
 
 #include "core/error.h"
 #include "core/tensor.h"
+#include "distributed/comm/algorithm.h"
 #include "distributed/comm/work.h"
 
 namespace capstan::distributed {
@@ -55,14 +57,6 @@ enum class Order : uint8_t {
          // same tree over finer leaves, so that the sum does not depend on the number of ranks
 };
 
-/// How an all-reduce is carried out; each is explained, with its cost, above its code.
-enum class Algorithm : uint8_t {
-  automatic,  // shared memory on one host; on several, halving_doubling for the order of a tree,
-              // and the ring for any order
-  ring,
-  halving_doubling,
-};
-
 /// A CommError that every rank of the communicator throws with the same text.
 struct SharedError : CommError {
   using CommError::CommError;
@@ -74,9 +68,10 @@ struct CommOptions {
   std::chrono::milliseconds timeout = default_timeout();
   /// How long a failing rank waits to hear from its peers, so that all agree on one text.
   std::chrono::milliseconds grace{2000};
-  /// These two are the same on all ranks.
+  /// These are the same on all ranks.
   Algorithm all_reduce = Algorithm::automatic;
   bool share_memory = true;  // false: as if each rank had a host of its own
+  int ranks_per_host = 0;    // as if the ranks of a host were on several, with so many each; 0: no
   /// The folder in which each rank leaves its last calls when a call fails, as
   /// NAME-rank-R.json; empty: none. Starts as CAPSTAN_FLIGHT_RECORDS; where that is not set, ranks
   /// of world() take "flight_records".
@@ -123,9 +118,13 @@ class Communicator {
   Tensor shared_zeros(const Shape& shape, TensorOptions options = {}, std::string_view tag = {});
 
   /// Combines the ranks' tensors element by element, in place, the same to the bit on every rank.
-  /// Throws ValueError for Order::tree where options() ask for the ring.
+  /// Throws ValueError for Order::tree where another algorithm is asked for that has none, and for
+  /// MPI's own where MPI does not join the ranks. Shared memory is asked for in vain on several
+  /// hosts: a CommError on all ranks.
   Work all_reduce(const Tensor& tensor, Reduce op = Reduce::sum, std::string_view tag = {},
                   Order order = Order::any);
+  /// The algorithm of the all-reduces from now on, on all ranks; starts as that of options().
+  void set_all_reduce(Algorithm algorithm) { algorithm_ = algorithm; }
   /// As all_reduce, but only the root's tensor is changed.
   Work reduce(const Tensor& tensor, int root, Reduce op = Reduce::sum, std::string_view tag = {});
   /// Copies the root's elements into every rank's tensor.
@@ -217,6 +216,7 @@ class Communicator {
   };
   Place find_shared(const Tensor& tensor);
 
+  std::atomic<Algorithm> algorithm_;
   std::mutex mutex_;  // guards shared_
   std::vector<Shared> shared_;
   std::shared_ptr<Progress> progress_;

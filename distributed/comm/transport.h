@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "distributed/comm/communicator.h"
 #include "distributed/comm/notice.h"
 #include "distributed/comm/pause.h"
 #include "distributed/comm/work.h"
@@ -83,6 +84,14 @@ class Transport {
       if (Clock::now() > deadline) return false;
     }
     return true;
+  }
+
+  /// Whether all_reduce() is there: the library's own, which combines `data` of all ranks in place,
+  /// the same to the bit on all. False when the deadline has passed. Throws Interrupted.
+  virtual bool has_all_reduce() const { return false; }
+  virtual bool all_reduce(Reduce /*op*/, Dtype /*dtype*/, void* /*data*/, int64_t /*count*/,
+                          Clock::time_point /*deadline*/) {
+    return false;
   }
 
   /// The part of a split that this rank belongs to, or null for a negative color. colors and keys

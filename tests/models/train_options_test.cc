@@ -41,7 +41,8 @@ TEST_CASE("every option arrives") {
            "--clip",       "2",       "--threads",      "3",       "--bucket-mb",    "1.5",
            "--checkpoint", "c",       "--save-every",   "4",       "--metrics",      "m",
            "--plot",       "p",       "--progress",     "bar",     "--no-nesterov",  "--scale-rate",
-           "--resume",     "--quiet", "--dtype",        "float64", "--reproducible", "0"})
+           "--resume",     "--quiet", "--dtype",        "float64", "--reproducible", "0",
+           "--all-reduce", "tree"})
           .options;
   CHECK(o.model == "mlp");
   CHECK(o.data == "d");
@@ -60,6 +61,7 @@ TEST_CASE("every option arrives") {
   CHECK(o.clip == 2);
   CHECK(o.threads == 3);
   CHECK(o.bucket_mb == 1.5);
+  CHECK(o.all_reduce == "tree");
   CHECK(o.checkpoint == "c");
   CHECK(o.save_every == 4);
   CHECK(o.metrics == "m");
@@ -125,6 +127,7 @@ TEST_CASE("--help names every option") {
 
 TEST_CASE("impossible options are refused") {
   refuse({"--modle", "mlp"}, "--modle");
+  refuse({"--all-reduce", "fast"}, "--all-reduce must be automatic, ring, halving_doubling, ");
   refuse({"mlp"}, "mlp");
   refuse({"--rate"}, "--rate");
   refuse({"--rate", "fast"}, "--rate");

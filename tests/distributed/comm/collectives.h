@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
+#include <span>
 #include <vector>
 
 #include "distributed/comm/communicator.h"
@@ -18,14 +20,20 @@ namespace capstan::distributed::testing {
 
 inline constexpr Dtype kDtypes[] = {Dtype::float32, Dtype::float64, Dtype::int64,
                                     Dtype::int32,   Dtype::uint8,   Dtype::boolean};
-inline constexpr Algorithm kAlgorithms[] = {Algorithm::automatic, Algorithm::ring,
-                                            Algorithm::halving_doubling};
 
-// Runs fn on ranks that share memory, and on ranks that act as if each had a host of its own.
+// The algorithms that every communicator has.
+inline std::span<const Algorithm> own_algorithms() {
+  static_assert(std::end(kAlgorithms)[-1] == Algorithm::mpi);
+  return std::span(kAlgorithms).first(std::size(kAlgorithms) - 1);
+}
+
+// Runs fn on ranks that share memory, and on ranks that act as if each had a host of its own (where
+// that leaves anything to be shared).
 inline void both_ways(int ranks, const std::function<void(Communicator&)>& fn,
                       CommOptions options = {}) {
   for (bool share : {true, false}) {
     CAPTURE(share);
+    if (!share && ranks > 1 && options.all_reduce == Algorithm::shared_memory) continue;
     options.share_memory = share;
     run_ranks(ranks, fn, options);
   }

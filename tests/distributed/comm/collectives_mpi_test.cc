@@ -41,6 +41,7 @@ TEST_CASE("all-reduces by each algorithm") {
   for (Algorithm algorithm : kAlgorithms) {
     const auto c = make_mpi({.all_reduce = algorithm});
     for (int64_t count : {0, 1, 17, 100'003}) check_all_reduce(*c, Dtype::float32, count);
+    for (Dtype dtype : kDtypes) check_all_reduce(*c, dtype, 1000);
     check_same_bits(*c, 12'347);
   }
 }
