@@ -54,8 +54,9 @@ int Channel::place() const {
                           here().begin());
 }
 
-void Channel::begin(const Call& call) {
+void Channel::begin(const Call& call, bool more) {
   call_ = call;
+  more_ = more;
   deadline_ = Clock::now() + options_.timeout;
   shown_ = looked_ = false;
   if (size() > 1 && call.kind != Kind::send_recv) show_call(right());
@@ -68,7 +69,8 @@ void Channel::show_call(int peer) {
     wait_for(peer, [&] { return board_->has_room(call_.sequence, peer); });
     board_->show(call_);
   } else {
-    transport_.post(peer, &call_, sizeof call_);
+    posted_.push_back(call_);
+    transport_.post(peer, &posted_.back(), sizeof call_);
   }
 }
 
@@ -146,8 +148,13 @@ void Channel::all_reduce_by_transport(Reduce op, Dtype dtype, void* data, int64_
 
 void Channel::finish() {
   if (transport_.size() > 1 && call_.kind != Kind::send_recv) look_at_call(left_of_all());
+  if (!more_ || call_.kind != Kind::send_recv) flush();
+}
+
+void Channel::flush() {
   const int late = transport_.flush(deadline_);
   if (late >= 0) timed_out(late);
+  posted_.clear();
 }
 
 std::byte* Channel::scratch(int64_t bytes) {

@@ -12,6 +12,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <deque>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -72,6 +73,9 @@ class Channel {
   /// Combines `data` in place by the transport's own all-reduce; it has one.
   void all_reduce_by_transport(Reduce op, Dtype dtype, void* data, int64_t count);
 
+  /// Waits until all bytes sent may be changed; finish() does, unless more calls follow.
+  void flush();
+
   /// For ranks that share memory: returns once all of this host are here.
   void meet();
   /// For the same: where rank r lays out bytes for the others; see Board::stage.
@@ -84,8 +88,9 @@ class Channel {
   /// Memory that stays until the end of the collective; a second request may move the first.
   std::byte* scratch(int64_t bytes);
 
-  /// Begins a collective; the deadline counts from here.
-  void begin(const Call& call);
+  /// Begins a call; the deadline counts from here. If `more` follow that belong to it, a send need
+  /// not wait until its bytes have left.
+  void begin(const Call& call, bool more = false);
   /// Gives the scratch memory away; see Progress::on_failure.
   std::vector<std::byte> take_scratch() { return std::move(scratch_); }
 
@@ -109,7 +114,9 @@ class Channel {
   const CommOptions options_;
   Call call_;
   Clock::time_point deadline_;
-  Call theirs_;  // a member: a network may write it late, after a failure
+  bool more_ = false;
+  std::deque<Call> posted_;  // calls on their way in messages
+  Call theirs_;              // a member: a network may write it late, after a failure
   bool shown_ = false, looked_ = false;
   const std::vector<int>* among_ = nullptr;  // null: all ranks
   int place_ = 0;                            // in it

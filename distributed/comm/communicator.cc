@@ -104,6 +104,19 @@ Algorithm choose(Algorithm asked, Order order, const Channel& channel, int64_t b
   return tuned_algorithm(channel.hosts(), channel.size(), bytes);
 }
 
+// The calls that a thread is making inside group().
+struct Group {
+  const Communicator* owner;
+  std::vector<Progress::Step> steps;
+  std::shared_ptr<Work::State> work;
+};
+thread_local Group* open_group = nullptr;
+
+bool waits_for_its_result(Kind kind) {
+  return kind == Kind::all_gather_strings || kind == Kind::broadcast_string ||
+         kind == Kind::split || kind == Kind::share;
+}
+
 void check_part(Kind kind, const Buffer& part, int64_t count) {
   if (part.count == count) return;
   raise<ShapeError>("[{}] this rank's part has {} elements, its tensor is {}", to_string(kind),
@@ -157,8 +170,35 @@ const std::string& Communicator::host(int rank) const {
   return progress_->transport().host(rank);
 }
 
-Work Communicator::start(const Call& call, std::function<void(Channel&)> body) {
-  return progress_->start(call, std::move(body));
+Work Communicator::start(const Call& call, std::function<void(Channel&)> body, bool only_sends) {
+  Progress::Step step{call, std::move(body), only_sends};
+  if (!open_group || open_group->owner != this) return progress_->start(std::move(step));
+  if (waits_for_its_result(call.kind)) {
+    raise<ValueError>("[{}] waits for its result, so it cannot be made in a group",
+                      to_string(call.kind));
+  }
+  open_group->steps.push_back(std::move(step));
+  return Work(open_group->work);
+}
+
+Work Communicator::group(const std::function<void()>& calls) {
+  if (open_group) raise<ValueError>("[group] a group cannot be made in a group");
+  Group group{this, {}, std::make_shared<Work::State>()};
+  group.work->collecting = true;
+  open_group = &group;
+  const auto close = [&] {
+    open_group = nullptr;
+    group.work->collecting = false;
+  };
+  try {
+    calls();
+    close();
+    return group.steps.empty() ? Work() : progress_->start(std::move(group.steps), group.work);
+  } catch (...) {
+    close();
+    group.work->finish("[group] the group was given up");  // for those who kept its Work
+    throw;
+  }
 }
 
 Tensor Communicator::shared_zeros(const Shape& shape, TensorOptions options, std::string_view tag) {
@@ -399,10 +439,13 @@ Work Communicator::barrier(std::string_view tag) {
 Work Communicator::send(const Tensor& tensor, int to, std::string_view tag) {
   const Buffer buffer(Kind::send_recv, tensor);
   check_peer(to);
-  return start(Call(Kind::send_recv, tag, buffer.dtype, buffer.count), [=](Channel& channel) {
-    channel.send(to, buffer.data, buffer.bytes);
-    channel.finish();
-  });
+  return start(
+      Call(Kind::send_recv, tag, buffer.dtype, buffer.count),
+      [=](Channel& channel) {
+        channel.send(to, buffer.data, buffer.bytes);
+        channel.finish();
+      },
+      /*only_sends=*/true);
 }
 
 Work Communicator::recv(const Tensor& tensor, int from, std::string_view tag) {

@@ -163,6 +163,14 @@ class Communicator {
   /// Sends `out` and receives `in`, of the same dtype and count, at the same time.
   Work send_recv(const Tensor& out, int to, const Tensor& in, int from, std::string_view tag = {});
 
+  /// Runs `calls`, which makes collectives or sends on this communicator, and queues what it asked
+  /// for as one entry: one Work for all, in the queue without a gap. Every Work made inside is that
+  /// one, and must not be waited for there. First all sends start, then all receives are served, so
+  /// ranks may send to each other in any order; then the collectives run in their order.
+  ///   Work both = c.group([&] { c.all_reduce(loss); c.all_reduce(count); });
+  /// Throws ValueError for a group in a group, and what `calls` throws; then nothing is queued.
+  Work group(const std::function<void()>& calls);
+
   // Text, and agreement between ranks (consensus.cc). These wait until they are done.
 
   /// Every rank's text, in rank order. Texts may hold any bytes.
@@ -201,7 +209,7 @@ class Communicator {
   std::string save_flight_record(const std::string& folder = {}) const;
 
  private:
-  Work start(const Call& call, std::function<void(Channel&)> body);
+  Work start(const Call& call, std::function<void(Channel&)> body, bool only_sends = false);
   void check_peer(int peer) const;
 
   // What shared_zeros() made and still exists.

@@ -1,6 +1,7 @@
 // Implements Progress and Work.
 #include "distributed/comm/progress.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <future>
@@ -20,12 +21,12 @@ constexpr std::chrono::microseconds kNap{500};
 constexpr int64_t kSmallBytes = 32 << 10;
 
 // Keeps the memory of a failed call for ever: the network may still be at work on it.
-void bury(Progress::Body body, std::vector<std::byte> scratch) {
-  using Grave = std::pair<Progress::Body, std::vector<std::byte>>;
+void bury(std::vector<Progress::Step> steps, std::vector<std::byte> scratch) {
+  using Grave = std::pair<std::vector<Progress::Step>, std::vector<std::byte>>;
   static std::mutex mutex;
   static auto& graves = *new std::vector<Grave>;
   std::lock_guard lock(mutex);
-  graves.emplace_back(std::move(body), std::move(scratch));
+  graves.emplace_back(std::move(steps), std::move(scratch));
 }
 
 // Calls f on a thread of its own and waits for it, at most `limit`: disks may hang, too.
@@ -44,6 +45,9 @@ Work::Work() : state_(std::make_shared<State>()) {
 }
 
 void Work::wait() const {
+  if (state_->collecting) {
+    raise<ValueError>("[group] its calls are not queued until it ends: wait afterwards");
+  }
   if (!state_->done) {
     if (const auto progress = state_->progress.lock()) progress->help(*state_);
   }
@@ -98,21 +102,34 @@ void Progress::stop() {
   thread_.join();
 }
 
-Work Progress::start(const Call& call, Body body) {
-  Task task{call, std::move(body), std::make_shared<Work::State>(), 0};
-  const auto work = task.work;
+Work Progress::start(Step step) {
+  std::vector<Step> steps;
+  steps.push_back(std::move(step));
+  return start(std::move(steps), std::make_shared<Work::State>());
+}
+
+Work Progress::start(std::vector<Step> steps, std::shared_ptr<Work::State> work) {
+  const auto turn = [](const Step& step) {
+    return step.call.kind != Kind::send_recv ? 2 : step.only_sends ? 0 : 1;
+  };
+  std::ranges::stable_sort(steps, {}, turn);
+  int64_t bytes = 0;
   std::unique_lock lock(mutex_);
   if (failed_) throw SharedError(*failed_);
-  ++calls_;
-  if (call.kind != Kind::send_recv) task.call.sequence = ++sequence_;
-  task.number = record_.add(task.call);
+  for (Step& step : steps) {
+    ++calls_;
+    if (step.call.kind != Kind::send_recv) step.call.sequence = ++sequence_;
+    step.number = record_.add(step.call);
+    bytes += step.call.count * item_size(step.call.dtype);
+  }
+  Task task{std::move(steps), work, 0};
   if (!thread_.joinable()) {  // alone; under the lock, because callers may be several threads
     run(task);
     return Work(work);
   }
   work->progress = weak_from_this();
   queue_.push_back(std::move(task));
-  const bool wake = asleep_ || call.count * item_size(call.dtype) > kSmallBytes;
+  const bool wake = asleep_ || bytes > kSmallBytes;
   lock.unlock();
   if (wake) changed_.notify_all();
   return Work(work);
@@ -128,12 +145,16 @@ void Progress::run(Task& task) {
     std::lock_guard lock(task.work->mutex);
     task.work->started = Clock::now();
   }
-  record_.set(task.number, FlightRecord::State::running);
-  if (task.call.sequence) reached_ = task.call.sequence;
-  channel_.begin(task.call);
-  task.body(channel_);
-  task.body = nullptr;  // lets go of the tensors before wait() returns
-  record_.set(task.number, FlightRecord::State::done);
+  for (const Step& step : task.steps) {
+    record_.set(step.number, FlightRecord::State::running);
+    if (step.call.sequence) reached_ = step.call.sequence;
+    channel_.begin(step.call, /*more=*/&step != &task.steps.back());
+    step.body(channel_);
+    record_.set(step.number, FlightRecord::State::done);
+    ++task.done;
+  }
+  if (task.steps.size() > 1) channel_.flush();
+  task.steps.clear();  // lets go of the tensors before wait() returns
   task.work->finish({});
 }
 
@@ -210,10 +231,10 @@ void Progress::run_thread() {
 Notice Progress::lost_notice() const {
   for (int r = 0; r < transport_->size(); ++r) {
     if (!transport_->is_lost(r)) continue;
+    const Call& last = channel_.call();
     const std::string call = queue_.empty()
                                  ? "[communicator] the ranks"
-                                 : fmt::format("[{}] {}", to_string(queue_.front().call.kind),
-                                               to_string(queue_.front().call));
+                                 : fmt::format("[{}] {}", to_string(last.kind), to_string(last));
     return {
         .cause = true,
         .text = fmt::format("{} cannot go on without rank {}, whose process has ended", call, r),
@@ -243,11 +264,13 @@ void Progress::on_failure(Notice mine) {
     queue.swap(queue_);
   }
   changed_.notify_all();
-  if (!queue.empty()) bury(std::move(queue.front().body), channel_.take_scratch());
-  for (Task& task : queue) {
-    record_.set(task.number, FlightRecord::State::failed);
+  for (const Task& task : queue) {
+    for (size_t i = task.done; i < task.steps.size(); ++i) {
+      record_.set(task.steps[i].number, FlightRecord::State::failed);
+    }
     task.work->finish(failure_->text());
   }
+  if (!queue.empty()) bury(std::move(queue.front().steps), channel_.take_scratch());
 }
 
 void Progress::save_record(const std::string& failure) const {

@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "distributed/comm/channel.h"
 #include "distributed/comm/failure.h"
@@ -28,8 +29,9 @@ struct Work::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::atomic<bool> done{false};
-  std::weak_ptr<Progress> progress;  // that will run it
-  std::string error;                 // empty: went well
+  std::atomic<bool> collecting{false};  // of a group: its calls are not queued yet
+  std::weak_ptr<Progress> progress;     // that will run it
+  std::string error;                    // empty: went well
   Clock::time_point started, finished;
 
   void finish(std::string error);
@@ -45,8 +47,18 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// then it fails the communicator, since the peers would wait in vain.
   void stop();
 
-  /// Queues a call. Throws SharedError if the communicator has failed.
-  Work start(const Call& call, Body body);
+  /// A call and how it is carried out.
+  struct Step {
+    Call call;
+    Body body;
+    bool only_sends = false;
+    int64_t number = 0;  // in the flight record
+  };
+  /// Queues a call, or several that run one after the other as one entry; of those, sends come
+  /// first, then other calls between two ranks, then collectives. Throws SharedError if the
+  /// communicator has failed.
+  Work start(Step step);
+  Work start(std::vector<Step> steps, std::shared_ptr<Work::State> work);
   /// Runs the queue until `work` is done, unless another thread is running it.
   void help(const Work::State& work);
 
@@ -63,10 +75,9 @@ class Progress : public std::enable_shared_from_this<Progress> {
 
  private:
   struct Task {
-    Call call;
-    Body body;
+    std::vector<Step> steps;
     std::shared_ptr<Work::State> work;
-    int64_t number;  // in the flight record
+    size_t done = 0;  // steps
   };
 
   void run_thread();

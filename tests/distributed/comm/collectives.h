@@ -215,6 +215,29 @@ inline void check_collectives(Communicator& c, Dtype dtype, int64_t count) {
   c.barrier("barrier").wait();
 }
 
+// In a group, every rank receives from all others before it sends to any.
+inline void check_sends_in_group(Communicator& c) {
+  for (int64_t count : {3, 500'000}) {
+    std::vector<Tensor> came(c.size());
+    const Tensor mine = full({count}, c.rank()), sum = full({count}, 1);
+    c.group([&] {
+       c.all_reduce(sum);
+       for (int r = 0; r < c.size(); ++r) {
+         came[r] = full({count}, -1);
+         if (r != c.rank()) c.recv(came[r], r);
+       }
+       for (int r = 0; r < c.size(); ++r) {
+         if (r != c.rank()) c.send(mine, r);
+       }
+     }).wait();
+    check_equal(sum, [&](int64_t) { return c.size(); });
+    for (int r = 0; r < c.size(); ++r) {
+      check_equal(came[r], [&](int64_t) { return r == c.rank() ? -1 : r; });
+    }
+  }
+  check_all_reduce(c, Dtype::float32, 17);
+}
+
 // All-reduces of tensors in shared memory: all of one, and a view that begins off any cache line.
 // The ranks of these tests run on one host, so no message is sent.
 inline void check_shared_memory(Communicator& c, Dtype dtype, int64_t count) {

@@ -53,6 +53,7 @@ TEST_CASE("bytes of a ring") {
   CHECK(c->traffic().bytes_sent == 2 * (n - 1) * bytes / n);
 }
 
+TEST_CASE("sends in a group") { check_sends_in_group(*make_mpi()); }
 TEST_CASE("split, and several communicators at once") { check_split(*make_mpi()); }
 TEST_CASE("agree and together") { check_agreement(*make_mpi()); }
 TEST_CASE("calls that differ fail on all ranks with one text, and others go on") {

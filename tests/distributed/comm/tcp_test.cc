@@ -108,6 +108,10 @@ TEST_CASE("splits, agreement, calls that differ, failing ranks") {
   }
 }
 
+TEST_CASE("sends in a group") {
+  for (int n : {2, 4}) tcp_both_ways(n, check_sends_in_group);
+}
+
 TEST_CASE("many splits at once") {
   tcp_ranks(4, [](Communicator& c) {
     std::vector<std::unique_ptr<Communicator>> parts;
