@@ -2,6 +2,9 @@
 #include "distributed/comm/channel.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
+#include <string>
 
 #include "core/raise.h"
 
@@ -17,21 +20,19 @@ Channel::Among::Among(Channel& channel, const std::vector<int>& ranks) : channel
 }
 
 void Channel::find_hosts() {
-  std::vector<std::string> names;
+  std::map<std::string, int> last;  // host of each name
   for (int r = 0; r < size(); ++r) {
     const std::string& name = transport_.host(r);
-    size_t host = names.size();
-    while (options_.share_memory && host > 0 && names[host - 1] != name) --host;
-    const bool known = options_.share_memory && host > 0;
-    const bool full = known && options_.ranks_per_host > 0 &&
-                      std::ssize(ranks_by_host_[host - 1]) == options_.ranks_per_host;
-    if (!known || full) {
-      names.push_back(name);
+    const auto known = last.find(name);
+    const bool joins = options_.share_memory && known != last.end() &&
+                       (options_.ranks_per_host == 0 ||
+                        std::ssize(ranks_by_host_[known->second]) < options_.ranks_per_host);
+    if (!joins) {
+      last[name] = hosts();
       ranks_by_host_.emplace_back();
-      host = names.size();
     }
-    ranks_by_host_[host - 1].push_back(r);
-    if (r == rank()) host_ = static_cast<int>(host - 1);
+    ranks_by_host_[last[name]].push_back(r);
+    if (r == rank()) host_ = last[name];
   }
 }
 
