@@ -132,7 +132,7 @@ TEST_CASE("a timeout") {
   const int port = free_port(), port_of_other = free_port();
   on_threads(3, [&](int rank) {
     const auto world = make_tcp({rank, 3, "localhost", port});
-    const auto c = make_tcp({rank, 3, "localhost", port_of_other}, {.timeout = 300ms});
+    const auto c = make_tcp({rank, 3, "localhost", port_of_other}, {.timeout = 1s});
     check_timeout(*world, *c);
     world->barrier().wait();
   });
