@@ -123,6 +123,7 @@ TrainResult train(const TrainOptions& options, Communicator& communicator,
   if (training_set.size() == 0) raise<ValueError>("[train] the training set has no samples");
   if (test_set.size() == 0) raise<ValueError>("[train] the test set has no samples");
   const int rank = communicator.rank(), ranks = communicator.size();
+  communicator.set_all_reduce(distributed::algorithm_of(options.all_reduce));
 
   manual_seed(options.seed);
   ImageModel model = make_image_model(options.model, options.dropout);

@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "core/raise.h"
+#include "distributed/comm/algorithm.h"
 #include "optim/schedule.h"
 
 namespace capstan::models {
@@ -37,7 +38,7 @@ class Group {
 
   /// An option that sets `field`, or a flag if that is a bool.
   template <class T>
-  CLI::Option* add(const char* option, T& field, const char* help) {
+  CLI::Option* add(const char* option, T& field, const std::string& help) {
     using Value = decltype(value_of(field));
     if constexpr (std::is_same_v<Value, bool>) {
       return app_.add_flag(option, field, help)->group(name_);
@@ -114,6 +115,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
             "Name the parameter and the rank of a gradient that is NaN");
   ranks.add("--check-replicas", o.check_replicas,
             "Compare the weights of all ranks every so many steps");
+  ranks.add("--all-reduce", o.all_reduce, "Algorithm: " + distributed::algorithm_names());
 
   Group output(app, "Output");
   output.add("--checkpoint", o.checkpoint, "Folder to save to, after each epoch and at the end");
@@ -148,7 +150,7 @@ CommandLine parse_command_line(int argc, const char* const* argv) {
 namespace {
 
 template <class T>
-void require(bool holds, const char* option, const char* rule, const T& value) {
+void require(bool holds, const char* option, const std::string& rule, const T& value) {
   if (!holds) raise<ValueError>("[options] {} must be {}, got {}", option, rule, value);
 }
 
@@ -177,6 +179,9 @@ void check(const TrainOptions& o) {
   require(o.momentum >= 0 && o.momentum < 1, "--momentum", "in [0, 1)", o.momentum);
   require(!o.nesterov || o.momentum > 0 || o.optimizer == "adamw", "--momentum",
           "above 0 with --nesterov", o.momentum);
+  const auto is_asked = [&](distributed::Algorithm a) { return to_string(a) == o.all_reduce; };
+  require(std::ranges::any_of(distributed::kAlgorithms, is_asked), "--all-reduce",
+          distributed::algorithm_names(), o.all_reduce);
   require(o.bucket_mb > 0 && o.bucket_mb <= 1 << 20, "--bucket-mb", "in (0, 1048576]", o.bucket_mb);
 
   const auto require_count = [](const char* option, std::optional<int64_t> value, int64_t most) {
