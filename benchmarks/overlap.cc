@@ -1,6 +1,6 @@
-// How much of DDP's communication hides behind backward: a deep MLP on two ranks, once with a bucket
-// a layer, which leave while backward goes on, and once with a single bucket, which leaves when
-// backward is done.
+// How much of DDP's communication hides behind backward: a deep MLP on two ranks, once with a
+// bucket a layer, which leave while backward goes on, and once with a single bucket, which leaves
+// when backward is done.
 //
 // benchmarks/overlap.sh runs it on two hosts (tools/netlab.sh) whose link it slows so that the
 // communication of a step takes as long as a backward pass:
@@ -53,9 +53,9 @@ struct Way {
   std::vector<double> backward, communication, hidden;
 
   Way(Communicator& communicator, int64_t bucket_bytes)
-      : ddp(std::make_unique<Ddp>(model, communicator,
-                                  DdpOptions{.first_bucket_bytes = bucket_bytes,
-                                             .bucket_bytes = bucket_bytes})) {}
+      : ddp(std::make_unique<Ddp>(
+            model, communicator,
+            DdpOptions{.first_bucket_bytes = bucket_bytes, .bucket_bytes = bucket_bytes})) {}
 
   void step(const Tensor& x) {
     for (const auto& [_, parameter] : model.parameters()) zero_grad(parameter);
@@ -103,8 +103,8 @@ int run(Communicator& communicator, int argc, char** argv) {
   }
   if (communicator.rank() != 0) return 0;
   fmt::print("{:24}{:>14}{:>18}{:>10}\n", "", "backward, ms", "communication, ms", "hidden");
-  for (auto& [name, way] : {std::pair{"a bucket a layer", &by_layer},
-                            {"one bucket at the end", &at_the_end}}) {
+  for (auto& [name, way] :
+       {std::pair{"a bucket a layer", &by_layer}, {"one bucket at the end", &at_the_end}}) {
     fmt::print("{:24}{:>14.1f}{:>18.1f}{:>9.0f}%\n", name, 1e3 * benchmarks::median(way->backward),
                1e3 * benchmarks::median(way->communication), 100 * benchmarks::median(way->hidden));
   }
