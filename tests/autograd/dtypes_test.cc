@@ -42,6 +42,24 @@ TEST_CASE("a number takes the tensor's dtype, unless it is a fraction beside an 
   CHECK_THROWS_AS(of(Dtype::uint8) + 300, ValueError);
 }
 
+TEST_CASE("a tensor is compared with a number, on its own device") {
+  const Tensor x = from_vector<int64_t>({-1, 2, 5}, {3});
+  using Bools = std::vector<bool>;
+  CHECK(equal(x, 2).to_vector<bool>() == Bools{false, true, false});
+  CHECK(not_equal(x, 2).to_vector<bool>() == Bools{true, false, true});
+  CHECK(less(x, 2.5).to_vector<bool>() == Bools{true, true, false});  // not cut to 2
+  CHECK(less_equal(x, -1).to_vector<bool>() == Bools{true, false, false});
+  CHECK(greater(x, 2).to_vector<bool>() == Bools{false, false, true});
+  CHECK(greater_equal(x, 2).to_vector<bool>() == Bools{false, true, true});
+  CHECK(maximum(x, 2).to_vector<int64_t>() == std::vector<int64_t>{2, 2, 5});
+  CHECK(minimum(x, 2).to_vector<int64_t>() == std::vector<int64_t>{-1, 2, 2});
+  CHECK(floor_divide(x, 2).to_vector<int64_t>() == std::vector<int64_t>{-1, 1, 2});
+  CHECK(remainder(x, 2).to_vector<int64_t>() == std::vector<int64_t>{1, 0, 1});
+  const Tensor planned = empty({3}, {Dtype::bfloat16, Device::meta()});
+  CHECK(greater(planned, 0.1).device() == Device::meta());
+  CHECK(maximum(planned, 0.1).dtype() == Dtype::bfloat16);
+}
+
 TEST_CASE("division is true, sums of integers are wide, casts cut towards zero") {
   const Tensor half = of(Dtype::int32, 3) / of(Dtype::int64, 2);
   CHECK(half.dtype() == Dtype::float32);
