@@ -3,6 +3,7 @@
 #include "autograd/autocast.h"
 #include "autograd/elementwise.h"
 #include "autograd/indexing.h"
+#include "autograd/operands.h"
 #include "autograd/record.h"
 #include "autograd/reduce.h"
 #include "autograd/views.h"
@@ -96,6 +97,11 @@ void check_classes(const char* operation, const Tensor& logits, const Tensor& ta
   check_same_device(operation, logits.device(), targets.device());
 }
 
+ClassLossOptions with_wide_weights(ClassLossOptions options) {
+  if (options.weights.defined()) options.weights = in_compute_dtype(options.weights);
+  return options;
+}
+
 /// The loss over classes of samples' logarithms of probabilities, made of operations.
 Tensor class_loss(const char* operation, const Tensor& log_p, const Tensor& targets,
                   const ClassLossOptions& options) {
@@ -115,6 +121,11 @@ Tensor class_loss(const char* operation, const Tensor& log_p, const Tensor& targ
                       weights.dtype());
   }
   check_same_device(operation, log_p.device(), weights.device());
+  if (is_half(log_p.dtype())) {
+    const Tensor loss =
+        class_loss(operation, in_compute_dtype(log_p), targets, with_wide_weights(options));
+    return cast(loss, log_p.dtype());
+  }
   count_targets(operation, contiguous(targets), classes, options.ignore);
 
   const Tensor zero = scalar_beside(log_p, 0);
@@ -161,13 +172,15 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, LossReduction 
         return gradients(Tensor(out));
       });
   if (reduction == LossReduction::none) return losses;
-  const Tensor total = sum(losses);
-  if (reduction == LossReduction::sum) return total;
-  return total / static_cast<double>(std::max<int64_t>(counted, 1));
+  const Tensor total = sum(in_compute_dtype(losses));
+  if (reduction == LossReduction::sum) return cast(total, like.dtype);
+  return cast(total / static_cast<double>(std::max<int64_t>(counted, 1)), like.dtype);
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const ClassLossOptions& options) {
-  if (const Autocasting on; on) return cross_entropy(on.wide(logits), targets, options);
+  if (const Autocasting on; on) {
+    return cross_entropy(on.wide(logits), targets, with_wide_weights(options));
+  }
   if (options.label_smoothing == 0 && !options.weights.defined()) {
     return cross_entropy(logits, targets, options.reduction, options.ignore);
   }
@@ -176,7 +189,9 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const ClassLos
 }
 
 Tensor nll_loss(const Tensor& log_p, const Tensor& targets, const ClassLossOptions& options) {
-  if (const Autocasting on; on) return nll_loss(on.wide(log_p), targets, options);
+  if (const Autocasting on; on) {
+    return nll_loss(on.wide(log_p), targets, with_wide_weights(options));
+  }
   check_classes("nll_loss", log_p, targets);
   if (options.label_smoothing != 0) {
     raise<ValueError>("[nll_loss] has no label smoothing, got {}: use cross_entropy()",

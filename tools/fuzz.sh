@@ -2,7 +2,8 @@
 # tools/fuzz.sh [SECONDS [TARGET...]]: runs the fuzz targets of tests/fuzz one after the other, 60 seconds each.
 #
 # Needs clang (Debian: clang-16, libclang-rt-16-dev). Each begins with the files of tests/data/testdata and
-# tests/core/testdata. An input that breaks a reader is written to fuzz-findings/; keep it as a case of the reader's test.
+# tests/core/testdata. An input that breaks a reader is written to fuzz-findings/; keep it as a case of the reader's
+# test.
 # BAZEL_STARTUP and BAZEL_OPTIONS add options of Bazel's before and after its command.
 set -eu
 cd "$(dirname "$0")/.."
