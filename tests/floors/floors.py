@@ -15,6 +15,7 @@ FLOORS = {
     "optim": ["core", "autograd"],
     "data": ["core"],
     "distributed/comm": ["core"],
+    "distributed/mesh": ["core", "distributed/comm"],
     "distributed/pipeline": ["core"],
 }
 # The last three may include all floors above them in this list.
