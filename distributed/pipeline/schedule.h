@@ -9,8 +9,7 @@
 // result. Four microbatches on three stages, forward passes F of one unit of time, backward passes
 // B of two:
 //
-//   gpipe   |F0|F1|F2|F3|.................|B0   |B1   |B2   |B3   |   all forward, then all
-//   backward
+//   gpipe   |F0|F1|F2|F3|.................|B0   |B1   |B2   |B3   |   all forward, then backward
 //           ...|F0|F1|F2|F3|........|B0   |B1   |B2   |B3   |......
 //           ......|F0|F1|F2|F3|B0   |B1   |B2   |B3   |............
 //
@@ -95,11 +94,12 @@ Schedule one_f_one_b(int stages, int microbatches);
 /// least 2.
 Schedule interleaved(int stages, int chunks, int microbatches);
 
-/// ZB-H1 (Qi et al. 2023, arXiv:2401.10241, section 2.2): backward is cut in two. The gradient of
+/// ZB-H1 (Qi et al. 2023, arXiv:2401.10241, section 2.1): backward is cut in two. The gradient of
 /// the input is sent as soon as it can be, the gradient of the weights fills what would have been
-/// the bubble. With forward F, input I and weight W times the bubble is (p - 1) (F + I - W) / (m (F
-/// + I + W)): a third of 1F1B's where the three are equal. Weight halves are put off so that every
-/// stage keeps as much as the first one does: min(p, m) microbatches.
+/// the bubble. With times F, I, W of forward, input and weight passes, the bubble is
+/// (p - 1) (F + I - W) / (m (F + I + W)) for W <= F <= I and m >= p: a third of 1F1B's where they
+/// are equal. Weight halves are put off so that every stage keeps as much as the first one does:
+/// min(p, m) microbatches.
 Schedule zb_h1(int stages, int microbatches);
 
 /// Forward passes only, for evaluation, with the chunks where training has them. Keeps one

@@ -37,7 +37,7 @@ TEST_CASE("interleaved 1F1B of 2 stages with 2 chunks each, by hand") {
   CHECK(to_string(interleaved(4, 2, 8)).find("F8") == std::string::npos);
 }
 
-TEST_CASE("ZB-H1, as figure 3 of the paper begins") {
+TEST_CASE("ZB-H1 of 4 stages and 8 microbatches") {
   CHECK(to_string(zb_h1(4, 8), true) ==
         "stage 0: F0 F1 F2 F3 I0 W0 F4 I1 W1 F5 I2 W2 F6 I3 W3 F7 I4 W4 I5 W5 I6 W6 I7 W7\n"
         "stage 1: F0 F1 F2 I0 F3 I1 W0 F4 I2 W1 F5 I3 W2 F6 I4 W3 F7 I5 W4 I6 W5 I7 W6 W7\n"
