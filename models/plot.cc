@@ -1,5 +1,4 @@
-// Reading order: Axis (numbers to pixels, and where its ticks are), the parts of the picture from
-// back to front, write_plot().
+// Reading order: the parts of the picture from back to front, write_plot().
 #include "models/plot.h"
 
 #include <fmt/format.h>
@@ -9,66 +8,16 @@
 #include <vector>
 
 #include "core/atomic_file.h"
+#include "core/svg/svg.h"
 
 namespace capstan::models {
 namespace {
 
+using namespace svg;
+
 constexpr int kWidth = 800, kHeight = 480;                         // pixels
 constexpr int kLeft = 72, kRight = 728, kTop = 84, kBottom = 416;  // of the frame
 constexpr const char *kLossColor = "#1f5fa8", *kAccuracyColor = "#c2571a";
-
-/// A range of values laid over a range of pixels.
-struct Axis {
-  double low, high;
-  double from, to;  // pixels of low and high
-
-  double operator()(double value) const {
-    return from + (to - from) * (value - low) / (high - low);
-  }
-  /// About `count` round steps: 1, 2 or 5 times a power of ten.
-  double tick(int count) const {
-    const double rough = (high - low) / count;
-    const double power = std::pow(10, std::floor(std::log10(rough)));
-    for (double factor : {1, 2, 5}) {
-      if (factor * power >= rough * 0.999) return factor * power;
-    }
-    return 10 * power;
-  }
-  std::vector<double> ticks(int count) const {
-    const double step = tick(count);
-    std::vector<double> values;
-    for (double i = std::ceil(low / step - 1e-9); i * step <= high + step * 1e-9; ++i) {
-      values.push_back(i * step + 0.0);  // + 0.0 makes a -0 a 0
-    }
-    return values;
-  }
-  /// The same axis with both ends moved out to ticks.
-  Axis rounded(int count) const {
-    const double step = tick(count);
-    return {std::floor(low / step + 1e-9) * step, std::ceil(high / step - 1e-9) * step, from, to};
-  }
-};
-
-std::string text(double x, double y, const std::string& anchor, const std::string& words,
-                 const std::string& more = "") {
-  return fmt::format("<text x=\"{:.1f}\" y=\"{:.1f}\" text-anchor=\"{}\"{}>{}</text>\n", x, y,
-                     anchor, more, words);
-}
-
-std::string line(double x1, double y1, double x2, double y2, const std::string& style) {
-  return fmt::format("<line x1=\"{:.1f}\" y1=\"{:.1f}\" x2=\"{:.1f}\" y2=\"{:.1f}\" {}/>\n", x1, y1,
-                     x2, y2, style);
-}
-
-std::string fill(const char* color) { return fmt::format(" fill=\"{}\"", color); }
-
-std::string escaped(const std::string& words) {
-  std::string out;
-  for (char c : words) {
-    out += c == '<' ? "&lt;" : c == '>' ? "&gt;" : c == '&' ? "&amp;" : std::string(1, c);
-  }
-  return out;
-}
 
 struct Point {
   double x, y;
@@ -87,16 +36,16 @@ std::string polyline(const std::vector<Point>& points, const char* color, double
 std::string frame(const Axis& x, const Axis& loss, const Axis& accuracy) {
   std::string out;
   for (double value : loss.ticks(5)) {
-    out += line(kLeft, loss(value), kRight, loss(value), "stroke=\"#e4e4e4\"");
+    out += line(kLeft, loss(value), kRight, loss(value), stroke("#e4e4e4"));
     out += text(kLeft - 8, loss(value) + 4, "end", fmt::format("{:.6g}", value), fill(kLossColor));
   }
   for (double value : accuracy.ticks(5)) {
-    out += line(kRight, accuracy(value), kRight + 5, accuracy(value), "stroke=\"#444\"");
+    out += line(kRight, accuracy(value), kRight + 5, accuracy(value), stroke("#444"));
     out += text(kRight + 8, accuracy(value) + 4, "start", fmt::format("{:.6g}", value),
                 fill(kAccuracyColor));
   }
   for (double value : x.ticks(8)) {
-    out += line(x(value), kBottom, x(value), kBottom + 5, "stroke=\"#444\"");
+    out += line(x(value), kBottom, x(value), kBottom + 5, stroke("#444"));
     out += text(x(value), kBottom + 20, "middle", fmt::format("{:.6g}", value));
   }
   const auto turned = [](int at, const char* color) {
@@ -109,20 +58,15 @@ std::string frame(const Axis& x, const Axis& loss, const Axis& accuracy) {
   out +=
       text(kWidth - 16, middle, "middle", "test accuracy, %", turned(kWidth - 16, kAccuracyColor));
   return out +
-         fmt::format(
-             "<rect x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\" fill=\"none\" stroke=\"#444\"/>\n",
-             kLeft, kTop, kRight - kLeft, kBottom - kTop);
+         rectangle(kLeft, kTop, kRight - kLeft, kBottom - kTop, fill("none") + stroke("#444"));
 }
 
 std::string legend() {
   constexpr int kY = 62;
-  return line(kLeft, kY - 4, kLeft + 24, kY - 4,
-              fmt::format("stroke=\"{}\" stroke-width=\"2\"", kLossColor)) +
+  return line(kLeft, kY - 4, kLeft + 24, kY - 4, stroke(kLossColor, 2)) +
          text(kLeft + 30, kY, "start", "training loss, smoothed (pale: each step)") +
-         line(kLeft + 330, kY - 4, kLeft + 354, kY - 4,
-              fmt::format("stroke=\"{}\" stroke-width=\"2\"", kAccuracyColor)) +
-         fmt::format("<circle cx=\"{}\" cy=\"{}\" r=\"3.5\" fill=\"{}\"/>\n", kLeft + 342, kY - 4,
-                     kAccuracyColor) +
+         line(kLeft + 330, kY - 4, kLeft + 354, kY - 4, stroke(kAccuracyColor, 2)) +
+         circle(kLeft + 342, kY - 4, 3.5, fill(kAccuracyColor)) +
          text(kLeft + 360, kY, "start", "test accuracy");
 }
 
@@ -181,23 +125,13 @@ void write_plot(const std::string& path, const Metrics& metrics, const std::stri
     tested.push_back({x(static_cast<double>(e.step)), accuracy(100 * e.test_accuracy)});
   }
 
-  write_atomically(path, [&](std::ostream& out) {
-    out << fmt::format(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{0}\" height=\"{1}\" "
-        "viewBox=\"0 0 {0} {1}\" font-family=\"sans-serif\" font-size=\"13\" fill=\"#222\">\n"
-        "<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n",
-        kWidth, kHeight);
-    out << text(kLeft, 34, "start", escaped(title), " font-size=\"17\" font-weight=\"bold\"");
-    out << legend() << frame(x, loss, accuracy);
-    out << polyline(placed(losses), kLossColor, 1, 0.25)
-        << polyline(placed(smoothed(losses, std::ssize(losses) / 50)), kLossColor, 2)
-        << polyline(tested, kAccuracyColor, 2);
-    for (const Point& p : tested) {
-      out << fmt::format("<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" fill=\"{}\"/>\n", p.x, p.y,
-                         kAccuracyColor);
-    }
-    out << "</svg>\n";
-  });
+  std::string elements =
+      text(kLeft, 34, "start", title, " font-size=\"17\" font-weight=\"bold\"") + legend() +
+      frame(x, loss, accuracy) + polyline(placed(losses), kLossColor, 1, 0.25) +
+      polyline(placed(smoothed(losses, std::ssize(losses) / 50)), kLossColor, 2) +
+      polyline(tested, kAccuracyColor, 2);
+  for (const Point& p : tested) elements += circle(p.x, p.y, 3.5, fill(kAccuracyColor));
+  write_atomically(path, [&](std::ostream& out) { out << picture(kWidth, kHeight, elements); });
 }
 
 }  // namespace capstan::models

@@ -15,10 +15,12 @@ FLOORS = {
     "optim": ["core", "autograd"],
     "data": ["core"],
     "distributed/comm": ["core"],
-    "distributed": ["core", "autograd", "nn", "optim", "data", "distributed/comm"],
-    "": ["core", "autograd", "nn", "optim", "data", "distributed/comm", "distributed"],
-    "models": ["core", "autograd", "nn", "optim", "data", "distributed/comm", "distributed", ""],
+    "distributed/mesh": ["core", "distributed/comm"],
+    "distributed/pipeline": ["core"],
 }
+# The last three may include all floors above them in this list.
+for last in ["distributed", "", "models"]:
+    FLOORS[last] = list(FLOORS)
 
 # Headers for the .cc files of the framework only, which may include anything.
 INTERNAL = re.compile(r"core/(cpu|cuda|meta)/|core/raise\.h$")
