@@ -15,22 +15,22 @@ def capstan_test(name, srcs, deps = [], size = "small", **kwargs):
 def capstan_script_test(name, script, program, data = [], size = "small", tags = []):
     """A script that starts a program in several ways and looks at what comes of it.
 
-    It is called with two arguments: tools/mpirun.sh and the program.
+    It is called with two arguments: tools/mpirun.sh (tools/ranks.sh lies beside it) and the program.
     """
     mpirun = "@capstan//tools:mpirun.sh"
     native.sh_test(
         name = name,
         srcs = [script],
         args = ["$(rootpath %s)" % mpirun, "$(rootpath %s)" % program],
-        data = [mpirun, program] + data,
+        data = [mpirun, "@capstan//tools:ranks.sh", program] + data,
         size = size,
         tags = tags + ["cpu:2"],
     )
 
-def capstan_tests(deps = [], program = None, sizes = {}):
+def capstan_tests(deps = [], program = None, sizes = {}, np = [1, 2, 4]):
     """The tests of a folder and those below it, by the names of their files.
 
-    - X_mpi_test.cc runs on 1, 2 and 4 ranks (capstan_mpi_test).
+    - X_mpi_test.cc runs on several numbers of ranks (capstan_mpi_test).
     - Any other X_test.cc is a program of its own (capstan_test).
     - X_test.sh tests a program (capstan_script_test): that of X_program.cc, or else the folder's.
 
@@ -40,6 +40,7 @@ def capstan_tests(deps = [], program = None, sizes = {}):
       deps: the libraries under test.
       program: the program of scripts that have none of their own.
       sizes: Bazel's size ("medium", "large") by the test's name, where it is not "small".
+      np: numbers of ranks.
     """
     headers = native.glob(["**/*.h"])
     data = native.glob(["**/testdata/**"])
@@ -47,8 +48,11 @@ def capstan_tests(deps = [], program = None, sizes = {}):
 
     for source in native.glob(["**/*_test.cc"]):
         name = source[:-len(".cc")]
-        kind = capstan_mpi_test if name.endswith("_mpi_test") else capstan_test
-        kind(name = name, srcs = [source] + headers, deps = deps, data = data, size = sizes.get(name, "small"))
+        size = sizes.get(name, "small")
+        if name.endswith("_mpi_test"):
+            capstan_mpi_test(name = name, srcs = [source] + headers, deps = deps, data = data, size = size, np = np)
+        else:
+            capstan_test(name = name, srcs = [source] + headers, deps = deps, data = data, size = size)
 
     for source in programs:
         native.cc_binary(

@@ -45,6 +45,7 @@ Tensor rand(const Shape& shape, double low, double high, TensorOptions options,
   if (!(low < high) || !std::isfinite(high - low)) {
     raise<ValueError>("[rand] low must be below high and both finite, got {} and {}", low, high);
   }
+  check_floating("rand", options.dtype);
   const uint64_t words = visit_floating(compute_dtype(options.dtype), "rand",
                                         []<class T>() { return kUniformWords<T>; });
   const Tensor out = empty(shape, options);

@@ -23,6 +23,10 @@ void require(bool holds, const char* option, const char* rule, int64_t value) {
   require_that(holds, option, rule, value);
 }
 
+void require(bool holds, const char* option, const std::string& rule, const std::string& value) {
+  require_that(holds, option, rule, value);
+}
+
 void require_positive(const char* option, std::optional<double> value) {
   if (value) require(*value > 0 && std::isfinite(*value), option, "above 0", *value);
 }
@@ -40,7 +44,7 @@ void require_choice(const char* option, const std::string& value,
     rule += *choice;
   }
   const bool found = std::find(choices.begin(), choices.end(), value) != choices.end();
-  require_that(found, option, rule, value);
+  require(found, option, rule, value);
 }
 
 }  // namespace capstan::models

@@ -12,6 +12,7 @@ namespace capstan::models {
 /// "[options] --rate must be above 0, got -1", unless it holds.
 void require(bool holds, const char* option, const char* rule, double value);
 void require(bool holds, const char* option, const char* rule, int64_t value);
+void require(bool holds, const char* option, const std::string& rule, const std::string& value);
 
 /// Above 0 and finite, if given.
 void require_positive(const char* option, std::optional<double> value);

@@ -122,6 +122,7 @@ TrainResult train(const TrainOptions& options, Task& task, Communicator& communi
   if (task.training_set.size() == 0) raise<ValueError>("[train] the training set has no samples");
   if (task.test_set.size() == 0) raise<ValueError>("[train] the test set has no samples");
   const int rank = communicator.rank(), ranks = communicator.size();
+  communicator.set_all_reduce(distributed::algorithm_of(options.all_reduce));
 
   Classifier& model = task.model;
   for (const Dtype dtype : {Dtype::float64, Dtype::bfloat16}) {

@@ -1,10 +1,12 @@
 // Reading order: list (what can be said), check (what is refused), the defaults.
 #include "models/train_options.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 
 #include "core/raise.h"
+#include "distributed/comm/algorithm.h"
 #include "models/option_checks.h"
 #include "optim/schedule.h"
 
@@ -45,7 +47,8 @@ void list(TrainOptions& o, OptionReader& reader) {
       .add("--compress", o.compress, "Send gradients as none, bfloat16, float16 or powersgd")
       .add("--check-nan", o.check_nan, "Name the parameter and the rank of a gradient that is NaN")
       .add("--check-replicas", o.check_replicas,
-           "Compare the weights of all ranks every so many steps");
+           "Compare the weights of all ranks every so many steps")
+      .add("--all-reduce", o.all_reduce, "Algorithm: " + distributed::algorithm_names());
   reader.group("Output")
       .add("--checkpoint", o.checkpoint, "Folder to save to, after each epoch and at the end")
       .add("--save-every", o.save_every, "Save every so many steps, too")
@@ -74,6 +77,9 @@ void check(const TrainOptions& o) {
   require(o.momentum >= 0 && o.momentum < 1, "--momentum", "in [0, 1)", o.momentum);
   require(!o.nesterov || o.momentum > 0 || o.optimizer == "adamw", "--momentum",
           "above 0 with --nesterov", o.momentum);
+  const auto is_asked = [&](distributed::Algorithm a) { return to_string(a) == o.all_reduce; };
+  require(std::ranges::any_of(distributed::kAlgorithms, is_asked), "--all-reduce",
+          distributed::algorithm_names(), o.all_reduce);
   require(o.bucket_mb > 0 && o.bucket_mb <= 1 << 20, "--bucket-mb", "in (0, 1048576]", o.bucket_mb);
 
   // The limits keep products of counts in 63 bits.

@@ -38,8 +38,9 @@ struct TrainOptions {
   std::optional<double> clip;  // limit of the global gradient norm
 
   // This machine.
-  std::optional<int64_t> threads;  // of each rank; else its share of the cores
-  double bucket_mb = 25;           // MiB of gradients that leave together
+  std::optional<int64_t> threads;        // of each rank; else its share of the cores
+  double bucket_mb = 25;                 // MiB of gradients that leave together
+  std::string all_reduce = "automatic";  // or another algorithm of distributed/comm/algorithm.h
 
   // Between the ranks.
   std::string compress = "none";          // or "bfloat16", "float16", "powersgd"

@@ -81,12 +81,6 @@ std::string to_string(Reduce op) {
   return index < std::size(kNames) ? kNames[index] : "?";
 }
 
-std::string to_string(Algorithm algorithm) {
-  static constexpr const char* kNames[] = {"automatic", "ring", "halving_doubling"};
-  const auto index = static_cast<size_t>(algorithm);
-  return index < std::size(kNames) ? kNames[index] : "?";
-}
-
 std::string to_string(const Call& call) {
   std::string text = call.sequence ? fmt::format("call {} ", call.sequence) : "";
   text += to_string(call.kind);

@@ -60,7 +60,6 @@ bool same_call(const Call& a, const Call& b);
 
 std::string to_string(Kind kind);
 std::string to_string(Reduce op);
-std::string to_string(Algorithm algorithm);
 
 /// call 12 all_reduce sum float32[1000] "bucket 3"
 std::string to_string(const Call& call);

@@ -2,6 +2,9 @@
 #include "distributed/comm/channel.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
+#include <string>
 
 #include "core/raise.h"
 
@@ -10,18 +13,51 @@ namespace capstan::distributed {
 Channel::Channel(Transport& transport, const CommOptions& options)
     : transport_(transport), options_(options) {}
 
-void Channel::connect() {
-  begin(Call(Kind::connect, {}));
-  if (!options_.share_memory) return finish();
-  for (int r = 0; r < size(); ++r) {
-    if (transport_.host(r) != transport_.host(0)) return finish();
-  }
-  auto memory = share_memory(*this, Board::bytes());
-  if (memory) board_ = std::make_unique<Board>(std::move(memory), rank());
+Channel::Among::Among(Channel& channel, const std::vector<int>& ranks) : channel_(channel) {
+  const auto place = std::find(ranks.begin(), ranks.end(), channel.transport_.rank());
+  channel.place_ = static_cast<int>(place - ranks.begin());
+  channel.among_ = &ranks;
 }
 
-void Channel::begin(const Call& call) {
+void Channel::find_hosts() {
+  std::map<std::string, int> last;  // host of each name
+  for (int r = 0; r < size(); ++r) {
+    const std::string& name = transport_.host(r);
+    const auto known = last.find(name);
+    const bool joins = options_.share_memory && known != last.end() &&
+                       (options_.ranks_per_host == 0 ||
+                        std::ssize(ranks_by_host_[known->second]) < options_.ranks_per_host);
+    if (!joins) {
+      last[name] = hosts();
+      ranks_by_host_.emplace_back();
+    }
+    ranks_by_host_[last[name]].push_back(r);
+    if (r == rank()) host_ = last[name];
+  }
+}
+
+void Channel::connect() {
+  begin(Call(Kind::connect, {}));
+  find_hosts();
+  if (hosts() == size()) return finish();
+  auto memory = share_memory(*this, Board::bytes());
+  if (memory) {
+    board_ = std::make_unique<Board>(std::move(memory), rank());
+  } else {  // they cannot, so each rank is by itself
+    ranks_by_host_.clear();
+    for (int r = 0; r < size(); ++r) ranks_by_host_.push_back({r});
+    host_ = rank();
+  }
+}
+
+int Channel::place() const {
+  return static_cast<int>(std::find(here().begin(), here().end(), transport_.rank()) -
+                          here().begin());
+}
+
+void Channel::begin(const Call& call, bool more) {
   call_ = call;
+  more_ = more;
   deadline_ = Clock::now() + options_.timeout;
   shown_ = looked_ = false;
   if (size() > 1 && call.kind != Kind::send_recv) show_call(right());
@@ -30,18 +66,19 @@ void Channel::begin(const Call& call) {
 void Channel::show_call(int peer) {
   if (shown_) return;
   shown_ = true;
-  if (board_ && call_.kind != Kind::send_recv) {
+  if (shares_memory() && call_.kind != Kind::send_recv) {
     wait_for(peer, [&] { return board_->has_room(call_.sequence, peer); });
     board_->show(call_);
   } else {
-    transport_.post(peer, &call_, sizeof call_);
+    posted_.push_back(call_);
+    transport_.post(peer, &posted_.back(), sizeof call_);
   }
 }
 
 void Channel::look_at_call(int peer) {
   if (looked_) return;
   looked_ = true;
-  if (board_ && call_.kind != Kind::send_recv) {
+  if (shares_memory() && call_.kind != Kind::send_recv) {
     wait_for(peer, [&] { return board_->shows(peer, call_.sequence); });
     compare_calls(peer, board_->read(peer, call_.sequence));
   } else {
@@ -53,18 +90,19 @@ void Channel::look_at_call(int peer) {
 void Channel::compare_calls(int peer, const Call& theirs) const {
   if (same_call(call_, theirs)) return;
   // Both ends may find the difference: name the lower rank first, so that they use the same words.
-  const bool first = rank() < peer;
+  const int mine = transport_.rank();
+  const bool first = mine < peer;
   raise<MismatchError>(
       "[{}] the ranks' calls differ: rank {} made {}, rank {} made {}; every rank must make the "
       "same calls in the same order",
-      to_string(first ? call_.kind : theirs.kind), std::min(rank(), peer),
-      to_string(first ? call_ : theirs), std::max(rank(), peer), to_string(first ? theirs : call_));
+      to_string(first ? call_.kind : theirs.kind), std::min(mine, peer),
+      to_string(first ? call_ : theirs), std::max(mine, peer), to_string(first ? theirs : call_));
 }
 
 void Channel::meet() {
-  look_at_call(left());  // before anything is done with the others' memory
+  look_at_call(left_of_all());  // before anything is done with the others' memory
   board_->arrive();
-  for (int r = 0; r < size(); ++r) {
+  for (int r : here()) {
     if (r != rank()) wait_for(r, [&] { return board_->has_arrived(r); });
   }
 }
@@ -77,6 +115,7 @@ void Channel::wait_for(int peer, const F& ready) {
 
 void Channel::send(int peer, const void* data, int64_t bytes) {
   if (call_.kind == Kind::send_recv) show_call(peer);
+  peer = real(peer);
   const bool counts = call_.kind != Kind::connect && call_.kind != Kind::share;  // else no payload
   const auto* from = static_cast<const std::byte*>(data);
   int64_t done = 0;
@@ -90,7 +129,8 @@ void Channel::send(int peer, const void* data, int64_t bytes) {
 }
 
 void Channel::receive(int peer, void* data, int64_t bytes) {
-  look_at_call(call_.kind == Kind::send_recv ? peer : left());
+  look_at_call(call_.kind == Kind::send_recv ? peer : left_of_all());
+  peer = real(peer);
   auto* to = static_cast<std::byte*>(data);
   int64_t done = 0;
   do {
@@ -100,10 +140,22 @@ void Channel::receive(int peer, void* data, int64_t bytes) {
   } while (done < bytes);
 }
 
+void Channel::all_reduce_by_transport(Reduce op, Dtype dtype, void* data, int64_t count) {
+  if (size() == 1) return;
+  finish();  // the calls must be the same before data is mixed
+  if (!transport_.all_reduce(op, dtype, data, count, deadline_)) timed_out(left());
+  count_sent(2 * (size() - 1) * count * item_size(dtype) / size());  // as a ring would
+}
+
 void Channel::finish() {
-  if (size() > 1 && call_.kind != Kind::send_recv) look_at_call(left());
+  if (transport_.size() > 1 && call_.kind != Kind::send_recv) look_at_call(left_of_all());
+  if (!more_ || call_.kind != Kind::send_recv) flush();
+}
+
+void Channel::flush() {
   const int late = transport_.flush(deadline_);
   if (late >= 0) timed_out(late);
+  posted_.clear();
 }
 
 std::byte* Channel::scratch(int64_t bytes) {
@@ -114,7 +166,7 @@ std::byte* Channel::scratch(int64_t bytes) {
 void Channel::timed_out(int peer) const {
   raise<CommError>("[{}] {} did not finish within {} s: rank {} waited for rank {}",
                    to_string(call_.kind), to_string(call_), options_.timeout.count() / 1000.0,
-                   rank(), peer);
+                   transport_.rank(), peer);
 }
 
 }  // namespace capstan::distributed

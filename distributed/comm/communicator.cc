@@ -10,6 +10,7 @@
 #include "core/raise.h"
 #include "distributed/comm/direct.h"
 #include "distributed/comm/halving_doubling.h"
+#include "distributed/comm/hierarchical.h"
 #include "distributed/comm/progress.h"
 #include "distributed/comm/ring.h"
 #include "distributed/comm/shared_all_reduce.h"
@@ -84,6 +85,38 @@ Parts parts_of(Kind kind, const char* which, const Counts& counts, int ranks, in
   return parts;
 }
 
+bool has_tree_order(Algorithm algorithm) {
+  return algorithm == Algorithm::automatic || algorithm == Algorithm::halving_doubling ||
+         algorithm == Algorithm::shared_memory;
+}
+
+// How an all-reduce is carried out; only `automatic` leaves a choice.
+Algorithm choose(Algorithm asked, Order order, const Channel& channel, int64_t bytes) {
+  if (channel.size() == 1) return Algorithm::ring;  // done at once
+  if (asked == Algorithm::shared_memory && !channel.shares_memory()) {
+    raise<CommError>(
+        "[all_reduce] shared_memory is for ranks of one host; these have {}: take hierarchical",
+        channel.hosts());
+  }
+  if (asked != Algorithm::automatic) return asked;
+  if (channel.shares_memory() && order == Order::tree) return Algorithm::shared_memory;
+  if (order == Order::tree) return Algorithm::halving_doubling;
+  return tuned_algorithm(channel.hosts(), channel.size(), bytes);
+}
+
+// The calls that a thread is making inside group().
+struct Group {
+  const Communicator* owner;
+  std::vector<Progress::Step> steps;
+  std::shared_ptr<Work::State> work;
+};
+thread_local Group* open_group = nullptr;
+
+bool waits_for_its_result(Kind kind) {
+  return kind == Kind::all_gather_strings || kind == Kind::broadcast_string ||
+         kind == Kind::split || kind == Kind::share;
+}
+
 void check_part(Kind kind, const Buffer& part, int64_t count) {
   if (part.count == count) return;
   raise<ShapeError>("[{}] this rank's part has {} elements, its tensor is {}", to_string(kind),
@@ -119,8 +152,14 @@ std::chrono::milliseconds CommOptions::default_timeout() {
   return std::chrono::milliseconds(static_cast<int64_t>(std::ceil(seconds * 1000)));
 }
 
+std::string CommOptions::default_flight_records() {
+  const char* folder = std::getenv("CAPSTAN_FLIGHT_RECORDS");
+  return folder ? folder : "";
+}
+
 Communicator::Communicator(std::unique_ptr<Transport> transport, CommOptions options)
-    : progress_(std::make_shared<Progress>(std::move(transport), options)) {}
+    : algorithm_(options.all_reduce),
+      progress_(std::make_shared<Progress>(std::move(transport), options)) {}
 Communicator::~Communicator() { progress_->stop(); }
 
 int Communicator::rank() const { return progress_->transport().rank(); }
@@ -131,8 +170,35 @@ const std::string& Communicator::host(int rank) const {
   return progress_->transport().host(rank);
 }
 
-Work Communicator::start(const Call& call, std::function<void(Channel&)> body) {
-  return progress_->start(call, std::move(body));
+Work Communicator::start(const Call& call, std::function<void(Channel&)> body, bool only_sends) {
+  Progress::Step step{call, std::move(body), only_sends};
+  if (!open_group || open_group->owner != this) return progress_->start(std::move(step));
+  if (waits_for_its_result(call.kind)) {
+    raise<ValueError>("[{}] waits for its result, so it cannot be made in a group",
+                      to_string(call.kind));
+  }
+  open_group->steps.push_back(std::move(step));
+  return Work(open_group->work);
+}
+
+Work Communicator::group(const std::function<void()>& calls) {
+  if (open_group) raise<ValueError>("[group] a group cannot be made in a group");
+  Group group{this, {}, std::make_shared<Work::State>()};
+  group.work->collecting = true;
+  open_group = &group;
+  const auto close = [&] {
+    open_group = nullptr;
+    group.work->collecting = false;
+  };
+  try {
+    calls();
+    close();
+    return group.steps.empty() ? Work() : progress_->start(std::move(group.steps), group.work);
+  } catch (...) {
+    close();
+    group.work->finish("[group] the group was given up");  // for those who kept its Work
+    throw;
+  }
 }
 
 Tensor Communicator::shared_zeros(const Shape& shape, TensorOptions options, std::string_view tag) {
@@ -177,34 +243,54 @@ Communicator::Place Communicator::find_shared(const Tensor& tensor) {
 Work Communicator::all_reduce(const Tensor& tensor, Reduce op, std::string_view tag, Order order) {
   const Buffer buffer(Kind::all_reduce, tensor);
   check_reduce(Kind::all_reduce, op, buffer.dtype);
-  const Algorithm algorithm = options().all_reduce;
-  if (algorithm == Algorithm::ring && order == Order::tree) {
+  const Algorithm asked = algorithm_;
+  if (order == Order::tree && !has_tree_order(asked)) {
     raise<ValueError>(
-        "[all_reduce] a ring does not combine in the order of a tree: leave the algorithm to be "
-        "chosen, or take halving_doubling");
+        "[all_reduce] {} does not combine in the order of a tree: leave the algorithm to be "
+        "chosen, or take halving_doubling",
+        to_string(asked));
   }
-  const bool automatic = algorithm == Algorithm::automatic;
-  const bool halving = algorithm == Algorithm::halving_doubling || order == Order::tree;
+  if (asked == Algorithm::mpi && size() > 1 && !progress_->transport().has_all_reduce()) {
+    raise<ValueError>("[all_reduce] there is no MPI among these ranks: choose another algorithm");
+  }
   const Place place = find_shared(tensor);
   buffer.written();
-  return start(Call(Kind::all_reduce, tag, buffer.dtype, buffer.count)
-                   .with_op(op)
-                   .with_algorithm(algorithm, order)
-                   .with_place(place.number, place.offset),
-               [=](Channel& channel) {
-                 const auto& [_, data, count, bytes, dtype] = buffer;
-                 if (automatic && place.memory) {
-                   shared_all_reduce(channel, op, dtype, *place.memory, place.offset, count);
-                 } else if (automatic && channel.shares_memory()) {
-                   staged_all_reduce(channel, op, dtype, data, count);
-                 } else if (halving) {
-                   halving_doubling_all_reduce(channel, op, dtype, data, count);
-                 } else {
-                   ring_all_reduce(channel, op, dtype, data, count);
-                 }
-                 divide_mean(op, buffer.tensor, channel.size());
-                 buffer.written();
-               });
+  return start(
+      Call(Kind::all_reduce, tag, buffer.dtype, buffer.count)
+          .with_op(op)
+          .with_algorithm(asked, order)
+          .with_place(place.number, place.offset),
+      [=](Channel& channel) {
+        const auto& [_, data, count, bytes, dtype] = buffer;
+        const bool in_place = place.memory && asked == Algorithm::automatic;
+        switch (in_place ? Algorithm::shared_memory : choose(asked, order, channel, bytes)) {
+          case Algorithm::shared_memory:
+            if (place.memory) {
+              shared_all_reduce(channel, op, dtype, *place.memory, place.offset, count);
+            } else {
+              staged_all_reduce(channel, op, dtype, data, count);
+            }
+            break;
+          case Algorithm::halving_doubling:
+            halving_doubling_all_reduce(channel, op, dtype, data, count);
+            break;
+          case Algorithm::tree:
+            tree_reduce(channel, op, dtype, 0, data, count);
+            tree_broadcast(channel, 0, data, bytes);
+            break;
+          case Algorithm::hierarchical:
+            hierarchical_all_reduce(channel, op, dtype, data, count);
+            break;
+          case Algorithm::mpi:
+            channel.all_reduce_by_transport(op, dtype, data, count);
+            break;
+          case Algorithm::automatic:
+          case Algorithm::ring:
+            ring_all_reduce(channel, op, dtype, data, count);
+        }
+        divide_mean(op, buffer.tensor, channel.size());
+        buffer.written();
+      });
 }
 
 Work Communicator::reduce(const Tensor& tensor, int root, Reduce op, std::string_view tag) {
@@ -353,10 +439,13 @@ Work Communicator::barrier(std::string_view tag) {
 Work Communicator::send(const Tensor& tensor, int to, std::string_view tag) {
   const Buffer buffer(Kind::send_recv, tensor);
   check_peer(to);
-  return start(Call(Kind::send_recv, tag, buffer.dtype, buffer.count), [=](Channel& channel) {
-    channel.send(to, buffer.data, buffer.bytes);
-    channel.finish();
-  });
+  return start(
+      Call(Kind::send_recv, tag, buffer.dtype, buffer.count),
+      [=](Channel& channel) {
+        channel.send(to, buffer.data, buffer.bytes);
+        channel.finish();
+      },
+      /*only_sends=*/true);
 }
 
 Work Communicator::recv(const Tensor& tensor, int from, std::string_view tag) {
@@ -397,6 +486,7 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   struct State {
     std::vector<int32_t> colors, keys;
     std::unique_ptr<Transport> part;
+    int64_t sequence = 0;
   };
   auto state = std::make_shared<State>();
   state->colors.resize(size());
@@ -407,13 +497,19 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
     const Parts parts = even_parts(channel.size(), channel.size());
     ring_all_gather(channel, Dtype::int32, state->colors.data(), parts);
     ring_all_gather(channel, Dtype::int32, state->keys.data(), parts);
-    state->part = channel.transport().split(state->colors, state->keys, channel.call().sequence);
+    state->sequence = channel.call().sequence;
+    state->part = channel.transport().split(state->colors, state->keys, state->sequence);
   }).wait();
   if (!state->part) return nullptr;
-  return std::make_unique<Communicator>(std::move(state->part), options());
+  CommOptions part_options = options();
+  part_options.all_reduce = algorithm_;
+  part_options.name += fmt::format("-{}.{}", state->sequence, color);
+  return std::make_unique<Communicator>(std::move(state->part), part_options);
 }
 
-std::string Communicator::fail(const std::string& message) { return progress_->fail(message); }
+std::string Communicator::fail(const std::string& message, bool save_flight_records) {
+  return progress_->fail(message, save_flight_records);
+}
 std::string Communicator::failure() const { return progress_->failure(); }
 
 bool Communicator::leave(const std::string& message,
@@ -424,5 +520,17 @@ bool Communicator::leave(const std::string& message,
 Traffic Communicator::traffic() const { return progress_->traffic(); }
 const CommOptions& Communicator::options() const { return progress_->options(); }
 std::string Communicator::flight_record() const { return progress_->record().text(); }
+
+std::string Communicator::save_flight_record(const std::string& folder) const {
+  const std::string& where = folder.empty() ? options().flight_records : folder;
+  if (where.empty()) {
+    raise<ValueError>(
+        "[flight_record] there is no folder to save to: name one, or set CAPSTAN_FLIGHT_RECORDS");
+  }
+  const RecordOwner owner = progress_->owner();
+  const std::string path = FlightRecord::path(where, owner);
+  FlightRecord::save(path, progress_->record().json(owner, failure()));
+  return path;
+}
 
 }  // namespace capstan::distributed

@@ -18,6 +18,7 @@
 // After a failure nothing waits for peers any more, destructors included.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -29,6 +30,7 @@
 
 #include "core/error.h"
 #include "core/tensor.h"
+#include "distributed/comm/algorithm.h"
 #include "distributed/comm/work.h"
 
 namespace capstan::distributed {
@@ -55,14 +57,6 @@ enum class Order : uint8_t {
          // same tree over finer leaves, so that the sum does not depend on the number of ranks
 };
 
-/// How an all-reduce is carried out; each is explained, with its cost, above its code.
-enum class Algorithm : uint8_t {
-  automatic,  // shared memory on one host; on several, halving_doubling for the order of a tree,
-              // and the ring for any order
-  ring,
-  halving_doubling,
-};
-
 /// A CommError that every rank of the communicator throws with the same text.
 struct SharedError : CommError {
   using CommError::CommError;
@@ -74,12 +68,20 @@ struct CommOptions {
   std::chrono::milliseconds timeout = default_timeout();
   /// How long a failing rank waits to hear from its peers, so that all agree on one text.
   std::chrono::milliseconds grace{2000};
-  /// These two are the same on all ranks.
+  /// These are the same on all ranks.
   Algorithm all_reduce = Algorithm::automatic;
   bool share_memory = true;  // false: as if each rank had a host of its own
+  int ranks_per_host = 0;    // as if the ranks of a host were on several, with so many each; 0: no
+  /// The folder in which each rank leaves its last calls when a call fails, as
+  /// NAME-rank-R.json; empty: none. Starts as CAPSTAN_FLIGHT_RECORDS; where that is not set, ranks
+  /// of world() take "flight_records".
+  std::string flight_records = default_flight_records();
+  /// This communicator's name. A split adds the number of its call and the color: "world-2.1".
+  std::string name = "world";
 
   /// Throws ValueError if CAPSTAN_TIMEOUT is not a positive number.
   static std::chrono::milliseconds default_timeout();
+  static std::string default_flight_records();
 };
 
 /// What this rank has sent, in payload bytes (headers of messages are not counted).
@@ -116,9 +118,13 @@ class Communicator {
   Tensor shared_zeros(const Shape& shape, TensorOptions options = {}, std::string_view tag = {});
 
   /// Combines the ranks' tensors element by element, in place, the same to the bit on every rank.
-  /// Throws ValueError for Order::tree where options() ask for the ring.
+  /// Throws ValueError for Order::tree where another algorithm is asked for that has none, and for
+  /// MPI's own where MPI does not join the ranks. Shared memory is asked for in vain on several
+  /// hosts: a CommError on all ranks.
   Work all_reduce(const Tensor& tensor, Reduce op = Reduce::sum, std::string_view tag = {},
                   Order order = Order::any);
+  /// The algorithm of the all-reduces from now on, on all ranks; starts as that of options().
+  void set_all_reduce(Algorithm algorithm) { algorithm_ = algorithm; }
   /// As all_reduce, but only the root's tensor is changed.
   Work reduce(const Tensor& tensor, int root, Reduce op = Reduce::sum, std::string_view tag = {});
   /// Copies the root's elements into every rank's tensor.
@@ -157,6 +163,14 @@ class Communicator {
   /// Sends `out` and receives `in`, of the same dtype and count, at the same time.
   Work send_recv(const Tensor& out, int to, const Tensor& in, int from, std::string_view tag = {});
 
+  /// Runs `calls`, which makes collectives or sends on this communicator, and queues what it asked
+  /// for as one entry: one Work for all, in the queue without a gap. Every Work made inside is that
+  /// one, and must not be waited for there. First all sends start, then all receives are served, so
+  /// ranks may send to each other in any order; then the collectives run in their order.
+  ///   Work both = c.group([&] { c.all_reduce(loss); c.all_reduce(count); });
+  /// Throws ValueError for a group in a group, and what `calls` throws; then nothing is queued.
+  Work group(const std::function<void()>& calls);
+
   // Text, and agreement between ranks (consensus.cc). These wait until they are done.
 
   /// Every rank's text, in rank order. Texts may hold any bytes.
@@ -176,8 +190,9 @@ class Communicator {
   std::unique_ptr<Communicator> split(int color, int key = 0);
 
   /// Fails this communicator on every rank because of `message`, and returns the text that all of
-  /// them throw from now on. For the code that runs a rank and catches what it throws.
-  std::string fail(const std::string& message);
+  /// them throw from now on. For the code that runs a rank and catches what it throws. Flight
+  /// records are saved if that is of use: if the ranks do not know the reason anyway.
+  std::string fail(const std::string& message, bool save_flight_records = true);
   /// The text of the failure; empty while all is well.
   std::string failure() const;
   /// After fail(message), as the last act of a rank: waits, at most options().grace, until all
@@ -189,9 +204,12 @@ class Communicator {
   const CommOptions& options() const;
   /// The last 64 calls, one a line: sequence, kind, dtype, count, tag, state.
   std::string flight_record() const;
+  /// Writes this rank's into `folder`, or that of options(), as JSON, and returns the file's path.
+  /// Throws ValueError if there is no folder, IoError if it cannot be written.
+  std::string save_flight_record(const std::string& folder = {}) const;
 
  private:
-  Work start(const Call& call, std::function<void(Channel&)> body);
+  Work start(const Call& call, std::function<void(Channel&)> body, bool only_sends = false);
   void check_peer(int peer) const;
 
   // What shared_zeros() made and still exists.
@@ -206,6 +224,7 @@ class Communicator {
   };
   Place find_shared(const Tensor& tensor);
 
+  std::atomic<Algorithm> algorithm_;
   std::mutex mutex_;  // guards shared_
   std::vector<Shared> shared_;
   std::shared_ptr<Progress> progress_;

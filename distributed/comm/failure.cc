@@ -20,10 +20,19 @@ Failure::Failure(Transport& transport, const Notice& mine, std::chrono::millisec
     : transport_(transport), heard_(transport.size()), left_(transport.size()) {
   Notice cut = mine;  // as the others will see it, so that all draw the same text from it
   cut.text.resize(std::min(cut.text.size(), kNoticeText));
+  cut.records.resize(std::min(cut.records.size(), kNoticeFolder));
   heard_[cut.rank] = cut;
   transport_.notify(cut);
-  listen(grace, [&] { return all_present(heard_); });
-  text_ = decide();
+  listen(grace, [&] {
+    for (int r = 0; r < transport_.size(); ++r) {
+      if (!heard_[r] && !transport_.is_lost(r)) return false;
+    }
+    return true;
+  });
+  const Notice* cause = find_cause();
+  text_ = cause ? describe(*cause) : "[communicator] a rank failed and did not say why";
+  saves_records_ = cause && !cause->records.empty();
+  if (saves_records_) text_ += "; flight records in " + cause->records;
 }
 
 template <class F>
@@ -48,21 +57,24 @@ void Failure::listen(std::chrono::milliseconds grace, const F& complete) {
   }
 }
 
-std::string Failure::decide() const {
+const Notice* Failure::find_cause() const {
   const Notice* cause = nullptr;
   for (const auto& notice : heard_) {
     if (!notice || !notice->cause) continue;
     if (!cause || (notice->explains && !cause->explains)) cause = &*notice;
   }
-  if (!cause) return "[communicator] a rank failed and did not say why";
-  std::string text = cause->text;
-  if (cause->name_rank) return fmt::format("rank {}: {}", cause->rank, text);
+  return cause;
+}
+
+std::string Failure::describe(const Notice& cause) const {
+  std::string text = cause.text;
+  if (cause.name_rank) return fmt::format("rank {}: {}", cause.rank, text);
   // For a call that did not finish: who is missing from it?
   for (size_t r = 0; r < heard_.size(); ++r) {
     if (!heard_[r]) {
       text +=
           fmt::format("; rank {} on {} does not answer", r, transport_.host(static_cast<int>(r)));
-    } else if (heard_[r]->sequence < cause->sequence) {
+    } else if (heard_[r]->sequence < cause.sequence) {
       text += fmt::format("; rank {} has only come to call {}", r, heard_[r]->sequence);
     }
   }

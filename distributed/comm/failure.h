@@ -25,6 +25,8 @@ class Failure {
   Failure(Transport& transport, const Notice& mine, std::chrono::milliseconds grace);
 
   const std::string& text() const { return text_; }
+  /// Whether the ranks save their flight records.
+  bool saves_records() const { return saves_records_; }
 
   /// The end of a rank that was ended by an error with `message`: waits, at most the grace, until
   /// all ranks are here; then the lowest of them calls `report` with the text for the user, and the
@@ -37,12 +39,13 @@ class Failure {
   // Reads notices until `complete` or the grace is over.
   template <class F>
   void listen(std::chrono::milliseconds grace, const F& complete);
-  std::string decide() const;
+  const Notice* find_cause() const;
+  std::string describe(const Notice& cause) const;
 
   Transport& transport_;
   std::vector<std::optional<Notice>> heard_;      // by rank
   std::vector<std::optional<std::string>> left_;  // by rank: what ended it
-  bool reported_ = false;
+  bool reported_ = false, saves_records_ = false;
   std::string text_;
 };
 

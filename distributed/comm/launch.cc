@@ -11,6 +11,7 @@
 #include "core/threads.h"
 #include "distributed/comm/mpi.h"
 #include "distributed/comm/self.h"
+#include "distributed/comm/tcp.h"
 #include "distributed/comm/watchdog.h"
 
 namespace capstan::distributed {
@@ -44,11 +45,13 @@ void complain(const std::string& program, const std::string& message) {
 // inside an allocation.
 struct Variables {
   const char *launcher, *size, *rank;
+  bool brings_mpi;
 };
 constexpr Variables kVariables[] = {
-    {"mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK"},
-    {"mpiexec (PMI)", "PMI_SIZE", "PMI_RANK"},
-    {"srun (Slurm)", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID"},
+    {"mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", true},
+    {"mpiexec (PMI)", "PMI_SIZE", "PMI_RANK", true},
+    {"srun (Slurm)", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", false},  // unless PMIX_RANK is set
+    {"the environment", "WORLD_SIZE", "RANK", false},
 };
 
 // Those that are set, or null.
@@ -58,17 +61,50 @@ const Variables* find_variables() {
   return found == std::end(kVariables) ? nullptr : found;
 }
 
+// The first of "h1", "h1,h2", "h[01-04,7],g[1-2]": "h1", "h1", "h01".
+std::string first_host(const std::string& list) {
+  const std::string name = list.substr(0, list.find_first_of(",["));
+  if (name.size() == list.size() || list[name.size()] == ',') return name;
+  const size_t begin = name.size() + 1;
+  return name + list.substr(begin, list.find_first_of(",-]", begin) - begin);
+}
+
+// Where ranks without MPI meet.
+void find_meeting_point(Launcher& launcher) {
+  const char* address = std::getenv("MASTER_ADDR");
+  const char* hosts = std::getenv("SLURM_STEP_NODELIST");
+  if (address && *address) {
+    launcher.address = address;
+  } else if (hosts) {
+    launcher.address = first_host(hosts);
+  } else {
+    raise<CommError>(
+        "[launch] {} says that this is one of {} ranks: MASTER_ADDR must name the host "
+        "of rank 0, and MASTER_PORT a free port there",
+        launcher.name, launcher.size);
+  }
+  if (std::getenv("MASTER_PORT") || !std::getenv("SLURM_JOB_ID")) {
+    launcher.port = environment_number("MASTER_PORT");
+  } else {  // below the ports that systems give out by themselves
+    launcher.port = 20'000 + environment_number("SLURM_JOB_ID") % 12'000;
+  }
+  if (launcher.port < 1 || launcher.port > 65535) {
+    raise<CommError>("[launch] MASTER_PORT is in [1, 65535], got {}", launcher.port);
+  }
+}
+
 // The end of a rank whose body threw: tells the others, lets the lowest of them report, and ends.
 // `message` is what counts if all ranks were ended by it, else `account`, after "rank N: ".
 [[noreturn]] void end_after(Communicator& communicator, const std::string& program,
-                            const std::string& message, const std::string& account) {
-  communicator.fail(account);
+                            const std::string& message, const std::string& account,
+                            bool save_flight_records) {
+  communicator.fail(account, save_flight_records);
   const bool all_came =
       communicator.leave(message, [&](const std::string& text) { complain(program, text); });
   // Ranks that did not come in time are stopped or busy: end them as well. Open MPI's mpirun does
   // it by itself when a rank ends with a non-zero status, and says less about it than after an
   // abort.
-  if (!all_came && !std::getenv("OMPI_COMM_WORLD_SIZE")) mpi_abort(1);
+  if (!all_came && mpi_is_running() && !std::getenv("OMPI_COMM_WORLD_SIZE")) mpi_abort(1);
   std::_Exit(1);  // no destructors: MPI must not be finalised, and nothing waits for a peer
 }
 
@@ -77,12 +113,14 @@ const Variables* find_variables() {
 std::optional<Launcher> find_launcher() {
   const Variables* variables = find_variables();
   if (!variables) return std::nullopt;
-  const Launcher launcher{variables->launcher, environment_number(variables->rank),
-                          environment_number(variables->size)};
+  Launcher launcher{variables->launcher, environment_number(variables->rank),
+                    environment_number(variables->size)};
   if (launcher.size < 1 || launcher.rank >= launcher.size) {
     raise<CommError>("[launch] {} says that this is rank {} of {}", launcher.name, launcher.rank,
                      launcher.size);
   }
+  const bool mpi = variables->brings_mpi || std::getenv("PMIX_RANK");
+  if (!mpi && launcher.size > 1) find_meeting_point(launcher);
   return launcher;
 }
 
@@ -96,6 +134,18 @@ int launched_rank() {
 std::unique_ptr<Communicator> world(CommOptions options) {
   const std::optional<Launcher> launcher = find_launcher();
   if (!launcher || launcher->size == 1) return make_self(options);
+  if (!std::getenv("CAPSTAN_FLIGHT_RECORDS") && options.flight_records.empty()) {
+    options.flight_records = "flight_records";
+  }
+  if (launcher->port) {
+    return make_tcp({launcher->rank, launcher->size, launcher->address, launcher->port,
+                     std::max(options.timeout, Watchdog::kShortest)},
+                    options);
+  }
+  const Watchdog limit("[world] MPI did not start", options.timeout,
+                       "a host cannot be reached, or a rank is stopped, or hosts have several "
+                       "networks; name the one that joins them: mpirun --mca btl_tcp_if_include "
+                       "eth0 --mca oob_tcp_if_include eth0");
   auto communicator = make_mpi(options);
   if (communicator->size() != launcher->size) {
     raise<CommError>(
@@ -122,12 +172,7 @@ int run_main(int argc, char** argv, const Main& body) {
   const std::string program = program_name(argc > 0 ? argv[0] : nullptr);
   std::unique_ptr<Communicator> communicator;
   try {
-    const CommOptions options;
-    const Watchdog limit("[world] MPI did not start", options.timeout,
-                         "a host cannot be reached, or a rank is stopped, or hosts have several "
-                         "networks; name the one that joins them: mpirun --mca btl_tcp_if_include "
-                         "eth0 --mca oob_tcp_if_include eth0");
-    communicator = world(options);
+    communicator = world();
   } catch (const std::exception& error) {
     // As a rule all ranks have the same environment and error, and the launcher ends them with the
     // first: so rank 0 speaks, and others do if they are left.
@@ -142,13 +187,15 @@ int run_main(int argc, char** argv, const Main& body) {
     communicator->barrier("end of the program").wait();
     return status;
   } catch (const SharedError& error) {
-    // If only some ranks have it, it comes from their own communicator, which counts its ranks.
+    // If only some ranks have it, it comes from their own communicator, which counts its ranks, and
+    // has saved its records.
     const std::string message = error.what();
-    end_after(*communicator, program, message, "in a part of the ranks, counted there: " + message);
+    end_after(*communicator, program, message, "in a part of the ranks, counted there: " + message,
+              false);
   } catch (const std::exception& error) {
-    end_after(*communicator, program, error.what(), error.what());
+    end_after(*communicator, program, error.what(), error.what(), true);
   } catch (...) {
-    end_after(*communicator, program, "unknown exception", "unknown exception");
+    end_after(*communicator, program, "unknown exception", "unknown exception", true);
   }
 }
 

@@ -1,5 +1,16 @@
 // Defines how a program starts as one rank or many: world() looks at what the launcher left in the
 // environment, preflight() describes the ranks, run_main() is the frame around a program's main.
+//
+// | started by            | ranks are known from                    | and joined by              |
+// |-----------------------|-----------------------------------------|----------------------------|
+// | mpirun, mpiexec       | OMPI_COMM_WORLD_RANK, _SIZE or PMI_...  | MPI                        |
+// | srun, with PMI        | PMI_..., or SLURM_PROCID and PMIX_RANK  | MPI                        |
+// | srun                  | SLURM_PROCID, SLURM_STEP_NUM_TASKS      | TCP                        |
+// | anybody, rank by rank | RANK, WORLD_SIZE                        | TCP                        |
+// | a user                |                                         | nothing: it runs alone     |
+//
+// Ranks that TCP joins meet at MASTER_ADDR, MASTER_PORT, where rank 0 listens. Under srun these may
+// be missing: then they are the step's first host, and a port made of the job's number.
 #pragma once
 
 #include <functional>
@@ -13,9 +24,12 @@ namespace capstan::distributed {
 
 /// What a launcher says about this process.
 struct Launcher {
-  std::string name;  // "mpirun (Open MPI)", "mpiexec (PMI)", "srun (Slurm)"
+  std::string name;  // "mpirun (Open MPI)", "mpiexec (PMI)", "srun (Slurm)", "the environment"
   int rank = 0;
   int size = 1;
+  // Where ranks meet that TCP joins; no port: MPI joins them, or there is one only.
+  std::string address{};
+  int port = 0;
 };
 
 /// Reads the environment; nothing where no launcher is known. Throws CommError for variables that
@@ -24,8 +38,9 @@ std::optional<Launcher> find_launcher();
 /// Its rank, unchecked, for the time before there is a communicator; 0 where no launcher is known.
 int launched_rank();
 
-/// The communicator of this job: MPI's where a launcher started several ranks, else one of size
-/// one. Throws CommError if MPI counts other ranks than the launcher does.
+/// The communicator of this job: over MPI or TCP where several ranks were started, else one of size
+/// one. Waits for all ranks, at most the timeout of the options, or 10 s if that is shorter. Throws
+/// CommError if not all come, or if MPI counts other ranks than the launcher does.
 std::unique_ptr<Communicator> world(CommOptions options = {});
 
 /// A table of the ranks: rank, host, device, threads. A collective; every rank gets the same text.

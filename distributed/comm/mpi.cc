@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "core/raise.h"
+#include "distributed/comm/combine.h"
 #include "distributed/comm/transport.h"
 #include "distributed/comm/watchdog.h"
 
@@ -80,14 +81,35 @@ class Session {
   bool ours_ = false;
 };
 
-// A Notice as it travels; below the size up to which MPI sends without waiting for the receiver.
-struct WireNotice {
-  int64_t sequence;
-  int32_t rank;
-  Notice::Kind kind;
-  bool cause, explains, name_rank;
-  char text[kNoticeText + 1];
-};
+// MPI's own all-reduce combines by our arithmetic, so that every dtype and operation will do. It
+// tells the function neither of the two, so there is one for each pair.
+template <Reduce op, class T>
+void combine_for_mpi(void* from, void* into, int* count, MPI_Datatype*) {
+  combine(op, dtype_of<T>(), from, into, into, *count);
+}
+template <Reduce op>
+MPI_User_function* operation_on(Dtype dtype) {
+  return visit_dtype(dtype,
+                     []<class T>() -> MPI_User_function* { return &combine_for_mpi<op, T>; });
+}
+MPI_User_function* operation_of(Reduce op, Dtype dtype) {
+  switch (op) {
+    case Reduce::sum:
+    case Reduce::mean:
+      return operation_on<Reduce::sum>(dtype);
+    case Reduce::min:
+      return operation_on<Reduce::min>(dtype);
+    case Reduce::max:
+      return operation_on<Reduce::max>(dtype);
+    case Reduce::product:
+      return operation_on<Reduce::product>(dtype);
+    case Reduce::bit_and:
+      return operation_on<Reduce::bit_and>(dtype);
+    case Reduce::bit_or:
+      break;
+  }
+  return operation_on<Reduce::bit_or>(dtype);
+}
 
 class MpiTransport : public Transport {
  public:
@@ -154,6 +176,32 @@ class MpiTransport : public Transport {
     return true;
   }
 
+  bool has_all_reduce() const override { return true; }
+  bool all_reduce(Reduce op, Dtype dtype, void* data, int64_t count,
+                  Clock::time_point deadline) override {
+    constexpr int64_t kMost = 1 << 28;  // elements; MPI counts in int
+    MPI_Datatype element;
+    check("MPI_Type_contiguous",
+          MPI_Type_contiguous(static_cast<int>(item_size(dtype)), MPI_BYTE, &element));
+    check("MPI_Type_commit", MPI_Type_commit(&element));
+    MPI_Op operation;
+    check("MPI_Op_create", MPI_Op_create(operation_of(op, dtype), /*commute=*/1, &operation));
+    auto* at = static_cast<std::byte*>(data);
+    for (bool more = true; more; more = count > 0) {
+      const int piece = static_cast<int>(std::min(count, kMost));
+      check("MPI_Iallreduce",
+            MPI_Iallreduce(MPI_IN_PLACE, at, piece, element, operation, comm_, &all_reduce_));
+      if (!wait_until(deadline, [&] { return is_done(all_reduce_, MPI_STATUS_IGNORE); })) {
+        return false;
+      }
+      at += piece * item_size(dtype);
+      count -= piece;
+    }
+    MPI_Op_free(&operation);
+    MPI_Type_free(&element);
+    return true;
+  }
+
   int flush(Clock::time_point deadline) override {
     for (size_t i = 0; i < requests_.size(); ++i) {
       const auto sent = [&] { return is_done(requests_[i], MPI_STATUS_IGNORE); };
@@ -175,10 +223,7 @@ class MpiTransport : public Transport {
         *new std::list<WireNotice>;  // stays until the program ends
     static std::mutex mutex;
     std::lock_guard lock(mutex);
-    WireNotice& wire = sent.emplace_back();
-    wire = {notice.sequence, notice.rank,      notice.kind, notice.cause,
-            notice.explains, notice.name_rank, {}};
-    notice.text.copy(wire.text, sizeof wire.text - 1);
+    WireNotice& wire = sent.emplace_back(notice);
     for (int r = 0; r < size_; ++r) {
       if (r == rank_) continue;
       MPI_Request request;
@@ -189,13 +234,7 @@ class MpiTransport : public Transport {
 
   std::vector<Notice> notices() override {
     while (notice_arrived()) {
-      arrived_.push_back({.kind = wire_.kind,
-                          .rank = wire_.rank,
-                          .sequence = wire_.sequence,
-                          .cause = wire_.cause,
-                          .explains = wire_.explains,
-                          .name_rank = wire_.name_rank,
-                          .text = wire_.text});
+      arrived_.push_back(wire_.notice());
       has_notice_ = false;
       await_notice();
     }
@@ -238,7 +277,7 @@ class MpiTransport : public Transport {
 
   std::vector<MPI_Request> requests_;  // sends under way
   std::vector<int> peers_;             // and whom they are for
-  MPI_Request receive_ = MPI_REQUEST_NULL;
+  MPI_Request receive_ = MPI_REQUEST_NULL, all_reduce_ = MPI_REQUEST_NULL;
 
   WireNotice wire_;  // where the next notice arrives
   MPI_Request notice_request_ = MPI_REQUEST_NULL;
@@ -255,6 +294,19 @@ std::unique_ptr<Communicator> make_mpi(CommOptions options) {
   check("MPI_Comm_dup", MPI_Comm_dup(MPI_COMM_WORLD, &world));
   return std::make_unique<Communicator>(std::make_unique<MpiTransport>(world, options.timeout),
                                         options);
+}
+
+std::string mpi_description() {
+  char text[MPI_MAX_LIBRARY_VERSION_STRING] = {};
+  int length = 0, level = 0;
+  MPI_Get_library_version(text, &length);
+  const std::string version = text;
+  const Watchdog limit("[doctor] MPI did not start", Watchdog::kShortest, "it is not set up here");
+  Session::get();
+  MPI_Query_thread(&level);
+  const char* levels[] = {"SINGLE", "FUNNELED", "SERIALIZED", "MULTIPLE"};
+  return fmt::format("{}; MPI_THREAD_{}", version.substr(0, version.find(',')),
+                     levels[level - MPI_THREAD_SINGLE]);
 }
 
 bool mpi_is_running() {

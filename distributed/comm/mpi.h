@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "distributed/comm/communicator.h"
 
@@ -12,6 +13,8 @@ namespace capstan::distributed {
 /// CommError if the MPI library does not allow calls from several threads (MPI_THREAD_MULTIPLE).
 std::unique_ptr<Communicator> make_mpi(CommOptions options = {});
 
+/// The library's version, and the level of threads that it gives (which starts MPI).
+std::string mpi_description();
 /// True once MPI runs in this process.
 bool mpi_is_running();
 /// Ends the program on all ranks at once, without cleaning up: for errors that the others cannot

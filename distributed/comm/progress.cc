@@ -1,7 +1,10 @@
 // Implements Progress and Work.
 #include "distributed/comm/progress.h"
 
+#include <algorithm>
+#include <cstdio>
 #include <exception>
+#include <future>
 #include <utility>
 #include <vector>
 
@@ -18,12 +21,20 @@ constexpr std::chrono::microseconds kNap{500};
 constexpr int64_t kSmallBytes = 32 << 10;
 
 // Keeps the memory of a failed call for ever: the network may still be at work on it.
-void bury(Progress::Body body, std::vector<std::byte> scratch) {
-  using Grave = std::pair<Progress::Body, std::vector<std::byte>>;
+void bury(std::vector<Progress::Step> steps, std::vector<std::byte> scratch) {
+  using Grave = std::pair<std::vector<Progress::Step>, std::vector<std::byte>>;
   static std::mutex mutex;
   static auto& graves = *new std::vector<Grave>;
   std::lock_guard lock(mutex);
-  graves.emplace_back(std::move(body), std::move(scratch));
+  graves.emplace_back(std::move(steps), std::move(scratch));
+}
+
+// Calls f on a thread of its own and waits for it, at most `limit`: disks may hang, too.
+void call_within(std::chrono::milliseconds limit, std::function<void()> f) {
+  std::packaged_task<void()> task(std::move(f));
+  const std::future<void> done = task.get_future();
+  std::thread(std::move(task)).detach();
+  done.wait_for(limit);
 }
 
 }  // namespace
@@ -34,6 +45,9 @@ Work::Work() : state_(std::make_shared<State>()) {
 }
 
 void Work::wait() const {
+  if (state_->collecting) {
+    raise<ValueError>("[group] its calls are not queued until it ends: wait afterwards");
+  }
   if (!state_->done) {
     if (const auto progress = state_->progress.lock()) progress->help(*state_);
   }
@@ -78,7 +92,7 @@ Progress::~Progress() { stop(); }
 void Progress::stop() {
   if (!thread_.joinable()) return;
   if (std::uncaught_exceptions() > exceptions_ && failure().empty()) {
-    fail("[communicator] the rank left because of an exception");
+    fail("[communicator] the rank left because of an exception", true);
   }
   {
     std::lock_guard lock(mutex_);
@@ -88,21 +102,34 @@ void Progress::stop() {
   thread_.join();
 }
 
-Work Progress::start(const Call& call, Body body) {
-  Task task{call, std::move(body), std::make_shared<Work::State>(), 0};
-  const auto work = task.work;
+Work Progress::start(Step step) {
+  std::vector<Step> steps;
+  steps.push_back(std::move(step));
+  return start(std::move(steps), std::make_shared<Work::State>());
+}
+
+Work Progress::start(std::vector<Step> steps, std::shared_ptr<Work::State> work) {
+  const auto turn = [](const Step& step) {
+    return step.call.kind != Kind::send_recv ? 2 : step.only_sends ? 0 : 1;
+  };
+  std::ranges::stable_sort(steps, {}, turn);
+  int64_t bytes = 0;
   std::unique_lock lock(mutex_);
   if (failed_) throw SharedError(*failed_);
-  ++calls_;
-  if (call.kind != Kind::send_recv) task.call.sequence = ++sequence_;
-  task.number = record_.add(task.call);
+  for (Step& step : steps) {
+    ++calls_;
+    if (step.call.kind != Kind::send_recv) step.call.sequence = ++sequence_;
+    step.number = record_.add(step.call);
+    bytes += step.call.count * item_size(step.call.dtype);
+  }
+  Task task{std::move(steps), work, 0};
   if (!thread_.joinable()) {  // alone; under the lock, because callers may be several threads
     run(task);
     return Work(work);
   }
   work->progress = weak_from_this();
   queue_.push_back(std::move(task));
-  const bool wake = asleep_ || call.count * item_size(call.dtype) > kSmallBytes;
+  const bool wake = asleep_ || bytes > kSmallBytes;
   lock.unlock();
   if (wake) changed_.notify_all();
   return Work(work);
@@ -110,7 +137,7 @@ Work Progress::start(const Call& call, Body body) {
 
 void Progress::help(const Work::State& work) {
   std::unique_lock lock(mutex_);
-  while (!work.done && !running_ && !queue_.empty() && !failed_ && !fail_message_) run_first(lock);
+  while (!work.done && !running_ && !queue_.empty() && !failed_ && !told_) run_first(lock);
 }
 
 void Progress::run(Task& task) {
@@ -118,12 +145,16 @@ void Progress::run(Task& task) {
     std::lock_guard lock(task.work->mutex);
     task.work->started = Clock::now();
   }
-  record_.set(task.number, FlightRecord::State::running);
-  if (task.call.sequence) reached_ = task.call.sequence;
-  channel_.begin(task.call);
-  task.body(channel_);
-  task.body = nullptr;  // lets go of the tensors before wait() returns
-  record_.set(task.number, FlightRecord::State::done);
+  for (const Step& step : task.steps) {
+    record_.set(step.number, FlightRecord::State::running);
+    if (step.call.sequence) reached_ = step.call.sequence;
+    channel_.begin(step.call, /*more=*/&step != &task.steps.back());
+    step.body(channel_);
+    record_.set(step.number, FlightRecord::State::done);
+    ++task.done;
+  }
+  if (task.steps.size() > 1) channel_.flush();
+  task.steps.clear();  // lets go of the tensors before wait() returns
   task.work->finish({});
 }
 
@@ -135,13 +166,14 @@ bool Progress::attempt(const F& f) {
     return true;
   } catch (const Interrupted&) {
     std::unique_lock lock(mutex_);
-    Notice mine = fail_message_ ? notice(*fail_message_, true) : notice();
+    Notice mine = told_.value_or(lost_notice());
     lock.unlock();
     on_failure(std::move(mine));
   } catch (const std::exception& error) {
-    Notice mine = notice(error.what());
-    mine.explains = dynamic_cast<const MismatchError*>(&error) != nullptr;
-    on_failure(std::move(mine));
+    on_failure({.cause = true,
+                .explains = dynamic_cast<const MismatchError*>(&error) != nullptr,
+                .text = error.what(),
+                .records = options_.flight_records});
   }
   return false;
 }
@@ -162,7 +194,7 @@ bool Progress::run_first(std::unique_lock<std::mutex>& lock) {
   Task& task = queue_.front();  // stays queued until it is done; see on_failure()
   const bool well = attempt_unlocked(lock, [&] { run(task); });
   if (well) queue_.pop_front();
-  if (!queue_.empty() || stopping_ || fail_message_) changed_.notify_all();
+  if (!queue_.empty() || stopping_ || told_) changed_.notify_all();
   return well;
 }
 
@@ -177,13 +209,13 @@ void Progress::run_thread() {
     const auto time = asleep_ ? std::chrono::microseconds(kIdle) : kNap;
     const int64_t before = calls_;
     const bool something = changed_.wait_for(lock, time, [&] {
-      return failed_ || (!running_ && (!queue_.empty() || stopping_ || fail_message_));
+      return failed_ || (!running_ && (!queue_.empty() || stopping_ || told_));
     });
     asleep_ = false;
     active = something || calls_ > before;
     if (failed_ || running_) continue;
-    if (fail_message_ || !something) {
-      const bool told = fail_message_.has_value();
+    if (told_ || !something) {
+      const bool told = told_.has_value();
       well = attempt_unlocked(lock, [&] {
         if (told || transport_->disturbed()) throw Interrupted{};
       });
@@ -195,20 +227,35 @@ void Progress::run_thread() {
   }
 }
 
-Notice Progress::notice(std::string text, bool name_rank) const {
-  Notice notice;
-  notice.rank = transport_->rank();
-  notice.sequence = reached_;
-  notice.cause = !text.empty();
-  notice.name_rank = name_rank;
-  notice.text = std::move(text);
-  return notice;
+// What this rank knows, if it was disturbed by the end of another one; else nothing.
+Notice Progress::lost_notice() const {
+  for (int r = 0; r < transport_->size(); ++r) {
+    if (!transport_->is_lost(r)) continue;
+    const Call& last = channel_.call();
+    const std::string call = queue_.empty()
+                                 ? "[communicator] the ranks"
+                                 : fmt::format("[{}] {}", to_string(last.kind), to_string(last));
+    return {
+        .cause = true,
+        .text = fmt::format("{} cannot go on without rank {}, whose process has ended", call, r),
+        .records = options_.flight_records};
+  }
+  return {};
+}
+
+RecordOwner Progress::owner() const {
+  RecordOwner owner{options_.name, transport_->rank(), {}};
+  for (int r = 0; r < transport_->size(); ++r) owner.hosts.push_back(transport_->host(r));
+  return owner;
 }
 
 // The end of the queue: nothing is sent through this communicator any more but notices.
 void Progress::on_failure(Notice mine) {
   transport_->abandon();
+  mine.rank = transport_->rank();
+  mine.sequence = reached_;
   auto failure = std::make_unique<Failure>(*transport_, mine, options_.grace);
+  if (failure->saves_records()) save_record(failure->text());  // before anybody ends the program
   std::deque<Task> queue;
   {
     std::lock_guard lock(mutex_);
@@ -217,21 +264,40 @@ void Progress::on_failure(Notice mine) {
     queue.swap(queue_);
   }
   changed_.notify_all();
-  if (!queue.empty()) bury(std::move(queue.front().body), channel_.take_scratch());
-  for (Task& task : queue) {
-    record_.set(task.number, FlightRecord::State::failed);
+  for (const Task& task : queue) {
+    for (size_t i = task.done; i < task.steps.size(); ++i) {
+      record_.set(task.steps[i].number, FlightRecord::State::failed);
+    }
     task.work->finish(failure_->text());
   }
+  if (!queue.empty()) bury(std::move(queue.front().steps), channel_.take_scratch());
 }
 
-std::string Progress::fail(const std::string& message) {
+void Progress::save_record(const std::string& failure) const {
+  if (options_.flight_records.empty()) return;
+  const std::string path = FlightRecord::path(options_.flight_records, owner());
+  call_within(options_.grace, [path, json = record_.json(owner(), failure)] {
+    try {
+      FlightRecord::save(path, json);
+    } catch (const std::exception& error) {
+      std::fprintf(stderr, "%s\n", error.what());
+    }
+  });
+}
+
+std::string Progress::fail(const std::string& message, bool save_records) {
   std::unique_lock lock(mutex_);
   if (failed_) return *failed_;
   if (!thread_.joinable()) {
     failed_ = message;
     return message;
   }
-  if (!fail_message_) fail_message_ = message;
+  if (!told_) {
+    told_ = {.cause = true,
+             .name_rank = true,
+             .text = message,
+             .records = save_records ? options_.flight_records : ""};
+  }
   lock.unlock();
   transport_->interrupt();
   changed_.notify_all();

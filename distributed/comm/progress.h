@@ -16,6 +16,7 @@
 #include <optional>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "distributed/comm/channel.h"
 #include "distributed/comm/failure.h"
@@ -28,8 +29,9 @@ struct Work::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::atomic<bool> done{false};
-  std::weak_ptr<Progress> progress;  // that will run it
-  std::string error;                 // empty: went well
+  std::atomic<bool> collecting{false};  // of a group: its calls are not queued yet
+  std::weak_ptr<Progress> progress;     // that will run it
+  std::string error;                    // empty: went well
   Clock::time_point started, finished;
 
   void finish(std::string error);
@@ -45,12 +47,22 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// then it fails the communicator, since the peers would wait in vain.
   void stop();
 
-  /// Queues a call. Throws SharedError if the communicator has failed.
-  Work start(const Call& call, Body body);
+  /// A call and how it is carried out.
+  struct Step {
+    Call call;
+    Body body;
+    bool only_sends = false;
+    int64_t number = 0;  // in the flight record
+  };
+  /// Queues a call, or several that run one after the other as one entry; of those, sends come
+  /// first, then other calls between two ranks, then collectives. Throws SharedError if the
+  /// communicator has failed.
+  Work start(Step step);
+  Work start(std::vector<Step> steps, std::shared_ptr<Work::State> work);
   /// Runs the queue until `work` is done, unless another thread is running it.
   void help(const Work::State& work);
 
-  std::string fail(const std::string& message);
+  std::string fail(const std::string& message, bool save_records);
   std::string failure() const;
   /// See Failure::leave. Only after a failure.
   bool leave(const std::string& message, const std::function<void(const std::string&)>& report);
@@ -58,14 +70,14 @@ class Progress : public std::enable_shared_from_this<Progress> {
   const Transport& transport() const { return *transport_; }
   const CommOptions& options() const { return options_; }
   const FlightRecord& record() const { return record_; }
+  RecordOwner owner() const;
   Traffic traffic() const;
 
  private:
   struct Task {
-    Call call;
-    Body body;
+    std::vector<Step> steps;
     std::shared_ptr<Work::State> work;
-    int64_t number;  // in the flight record
+    size_t done = 0;  // steps
   };
 
   void run_thread();
@@ -76,7 +88,8 @@ class Progress : public std::enable_shared_from_this<Progress> {
   template <class F>
   bool attempt_unlocked(std::unique_lock<std::mutex>& lock, const F& f);
   void on_failure(Notice mine);
-  Notice notice(std::string text = {}, bool name_rank = false) const;
+  Notice lost_notice() const;
+  void save_record(const std::string& failure) const;
 
   const std::unique_ptr<Transport> transport_;
   const CommOptions options_;
@@ -93,7 +106,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   bool running_ = false;  // a thread is at the queue's first call, or connecting
   bool asleep_ = false;   // the thread will look again only when told, or in kIdle
   bool stopping_ = false;
-  std::optional<std::string> fail_message_;  // from fail(), for the runner to act on
+  std::optional<Notice> told_;  // by fail(), for the runner to act on
   std::optional<std::string> failed_;
   std::unique_ptr<Failure> failure_;  // set before failed_, never changed after
 

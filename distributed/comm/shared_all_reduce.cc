@@ -19,64 +19,21 @@
 // bytes to the stages and 2(n-1)/n S from them, in the caches, and two meetings a piece. Few bytes
 // take one meeting: each rank combines all of them itself.
 //
-// The order of combining is a balanced binary tree over the ranks (of n ranks, the largest power of
-// two below n goes to the left), for every element alike: so every rank gets the same bits, and a
-// sum of 2^k ranks is the upper part of any larger tree.
+// The order of combining is a balanced binary tree over the ranks (blocks.h), for every element
+// alike: so every rank gets the same bits.
 #include "distributed/comm/shared_all_reduce.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
-#include <vector>
 
-#include "distributed/comm/combine.h"
+#include "distributed/comm/blocks.h"
 #include "distributed/comm/parts.h"
 
 namespace capstan::distributed {
 namespace {
 
-// Bytes of a block: those of all ranks together fit a cache of the first level.
-constexpr int64_t kBlockBytes = 4 << 10;
-constexpr int64_t kLine = 64;  // no two ranks write to one cache line
 // Up to so many bytes, on all ranks together, a second meeting costs more than combining them all.
 constexpr int64_t kFewBytes = 32 << 10;
-
-// Combines `count` elements of ranks [first, last), rank r's at source(r), and returns where the
-// result is: in `scratch` (kBlockBytes for each level of the tree), or in the only source.
-template <class Source>
-const std::byte* combine_tree(Reduce op, Dtype dtype, const Source& source, int64_t count,
-                              int first, int last, std::byte* scratch) {
-  const int ranks = last - first;
-  if (ranks == 1) return source(first);
-  const int middle = first + static_cast<int>(std::bit_floor(static_cast<unsigned>(ranks - 1)));
-  const std::byte* left = combine_tree(op, dtype, source, count, first, middle, scratch);
-  const std::byte* right =
-      combine_tree(op, dtype, source, count, middle, last, scratch + kBlockBytes);
-  combine(op, dtype, left, right, scratch, count);
-  return scratch;
-}
-
-// Combines elements [begin, end) of all ranks' sources, block by block, and hands each result to
-// sink(at, bytes, length), `at` in bytes from the sources' begin.
-template <class Source, class Sink>
-void combine_blocks(Channel& channel, Reduce op, Dtype dtype, int64_t begin, int64_t end,
-                    const Source& source, const Sink& sink) {
-  const int64_t item = item_size(dtype), block = kBlockBytes / item;
-  std::byte* scratch = channel.scratch(kBlockBytes * channel.size());
-  for (int64_t i = begin; i < end; i += block) {
-    const int64_t count = std::min(block, end - i), at = i * item;
-    const auto source_here = [&](int r) { return source(r) + at; };
-    sink(at, combine_tree(op, dtype, source_here, count, 0, channel.size(), scratch), count * item);
-  }
-}
-
-// `count` elements in slices that begin on cache lines, if the first one does.
-Parts slices_of(int64_t count, Dtype dtype, int ranks) {
-  const int64_t line = kLine / item_size(dtype);
-  Parts slices = even_parts((count + line - 1) / line, ranks);
-  for (int64_t& start : slices) start = std::min(count, start * line);
-  return slices;
-}
 
 }  // namespace
 
@@ -87,7 +44,7 @@ void shared_all_reduce(Channel& channel, Reduce op, Dtype dtype, const SharedMem
   const Parts slices = slices_of(count, dtype, n);
   const auto buffer = [&](int r) { return memory.block(r) + offset * item; };
   channel.meet();  // all numbers are there
-  combine_blocks(channel, op, dtype, slices[rank], slices[rank + 1], buffer,
+  combine_blocks(channel, n, op, dtype, slices[rank], slices[rank + 1], buffer,
                  [&](int64_t at, const std::byte* result, int64_t bytes) {
                    for (int r = 0; r < n; ++r) std::memcpy(buffer(r) + at, result, bytes);
                  });
@@ -105,7 +62,7 @@ void staged_all_reduce(Channel& channel, Reduce op, Dtype dtype, void* data, int
   if (bytes * n <= kFewBytes) {
     if (bytes > 0) std::memcpy(stage(rank), mine, bytes);
     channel.meet();
-    combine_blocks(channel, op, dtype, 0, count, stage,
+    combine_blocks(channel, n, op, dtype, 0, count, stage,
                    [&](int64_t at, const std::byte* result, int64_t length) {
                      std::memcpy(mine + at, result, length);
                    });
@@ -132,7 +89,7 @@ void staged_all_reduce(Channel& channel, Reduce op, Dtype dtype, void* data, int
     std::byte* here = mine + begin * item;
     channel.meet();  // all have laid out this piece
     combine_blocks(
-        channel, op, dtype, slices[rank], slices[rank + 1],
+        channel, n, op, dtype, slices[rank], slices[rank + 1],
         [&](int r) -> const std::byte* { return r == rank ? here : stage(r); },
         [&](int64_t at, const std::byte* result, int64_t length) {
           std::memcpy(here + at, result, length);

@@ -138,10 +138,15 @@ std::shared_ptr<SharedMemory> share_memory(Channel& channel, int64_t bytes) {
   handles[rank] = mine.handle();
   ring_all_gather(channel, Dtype::uint8, handles, even_parts(n * sizeof(Handle), n));
   std::vector<std::shared_ptr<Mapping>> blocks;
-  for (int r = 0; r < n; ++r) blocks.push_back(Offer::open(handles[r], bytes));
+  blocks.resize(n);
+  bool all_open = true;
+  for (int r : channel.here()) {
+    blocks[r] = Offer::open(handles[r], bytes);
+    all_open = all_open && blocks[r];
+  }
 
   auto* reached = reinterpret_cast<uint8_t*>(scratch);
-  reached[rank] = std::all_of(blocks.begin(), blocks.end(), [](const auto& b) { return b; });
+  reached[rank] = all_open;
   ring_all_gather(channel, Dtype::uint8, reached, even_parts(n, n));
   if (!std::all_of(reached, reached + n, [](uint8_t r) { return r; })) return nullptr;
   return std::make_shared<SharedMemory>(bytes, std::move(blocks));

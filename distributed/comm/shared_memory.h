@@ -1,4 +1,5 @@
-// Defines SharedMemory, equal blocks of memory, one made by each rank, that all ranks reach.
+// Defines SharedMemory, equal blocks of memory, one made by each rank, that all ranks of its host
+// reach.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +19,8 @@ class SharedMemory {
   /// The ranks' blocks, of `bytes` bytes each.
   SharedMemory(int64_t bytes, std::vector<std::shared_ptr<Mapping>> blocks);
 
-  /// Rank r's block; it stays as long as this object, whatever its owner does.
+  /// Rank r's block, of a rank of this host; it stays as long as this object, whatever its owner
+  /// does.
   std::byte* block(int rank) const;
   int64_t bytes() const { return bytes_; }
 
@@ -27,8 +29,8 @@ class SharedMemory {
   std::vector<std::shared_ptr<Mapping>> blocks_;  // by rank
 };
 
-/// Blocks of `bytes` zeros of all ranks of the channel, or null on every rank if some cannot reach
-/// each other. A collective.
+/// Blocks of `bytes` zeros of all ranks of the channel, shared by those of each host; null on every
+/// rank if some of one host cannot reach each other. A collective.
 std::shared_ptr<SharedMemory> share_memory(Channel& channel, int64_t bytes);
 
 }  // namespace capstan::distributed

@@ -17,7 +17,6 @@
 #include <exception>
 #include <map>
 #include <mutex>
-#include <numeric>
 #include <thread>
 
 #include "core/raise.h"
@@ -174,12 +173,7 @@ class ThreadTransport : public Transport {
                                    int64_t sequence) override {
     const int color = colors[rank_];
     if (color < 0) return nullptr;
-    std::vector<int> members;
-    for (int r = 0; r < size(); ++r) {
-      if (colors[r] == color) members.push_back(r);
-    }
-    std::stable_sort(members.begin(), members.end(),
-                     [&](int a, int b) { return keys[a] < keys[b]; });
+    const std::vector<int> members = members_of(color, colors, keys);
     const int count = static_cast<int>(members.size());
     const auto place = std::find(members.begin(), members.end(), rank_) - members.begin();
 

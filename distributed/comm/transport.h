@@ -4,11 +4,14 @@
 // (ring.h and its kind) are written once, as straight blocking code, on top of it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
 
+#include "distributed/comm/communicator.h"
+#include "distributed/comm/notice.h"
 #include "distributed/comm/pause.h"
 #include "distributed/comm/work.h"
 
@@ -17,26 +20,6 @@ namespace capstan::distributed {
 /// The most bytes of one message; Channel cuts longer ones. Small enough that a receiver works on
 /// one piece, still in its cache, while the next is on its way.
 inline constexpr int64_t kPieceBytes = 128 << 10;
-
-/// The most bytes of a notice's text.
-inline constexpr size_t kNoticeText = 2000;
-
-/// What a rank tells all others, past all queues, when its communicator fails; see failure.h.
-struct Notice {
-  enum class Kind : uint8_t {
-    failed,    // the communicator is broken
-    leaving,   // the rank has nothing left to do; `text` is the error that ended it
-    reported,  // the rank has told the user
-  };
-
-  Kind kind = Kind::failed;
-  int rank = 0;
-  int64_t sequence = 0;    // the last collective that the rank had started
-  bool cause = false;      // the rank failed by itself; otherwise it was told
-  bool explains = false;   // the error that other errors may come from
-  bool name_rank = false;  // the text does not yet say which rank it is about
-  std::string text;
-};
 
 /// Thrown by a wait because a notice has come or interrupt() was called.
 struct Interrupted {};
@@ -87,6 +70,8 @@ class Transport {
   virtual std::vector<Notice> notices() = 0;
   /// True if there are such notices, or interrupt() was called.
   virtual bool disturbed() = 0;
+  /// True if the rank's process is known to have ended without a word: this is a disturbance, too.
+  virtual bool is_lost(int /*rank*/) const { return false; }
   /// Makes the present or next wait throw Interrupted.
   virtual void interrupt() = 0;
 
@@ -101,12 +86,32 @@ class Transport {
     return true;
   }
 
+  /// Whether all_reduce() is there: the library's own, which combines `data` of all ranks in place,
+  /// the same to the bit on all. False when the deadline has passed. Throws Interrupted.
+  virtual bool has_all_reduce() const { return false; }
+  virtual bool all_reduce(Reduce /*op*/, Dtype /*dtype*/, void* /*data*/, int64_t /*count*/,
+                          Clock::time_point /*deadline*/) {
+    return false;
+  }
+
   /// The part of a split that this rank belongs to, or null for a negative color. colors and keys
   /// are those of all ranks; `sequence` is the same on all ranks and used once.
   virtual std::unique_ptr<Transport> split(const std::vector<int>& colors,
                                            const std::vector<int>& keys, int64_t sequence) = 0;
 
  protected:
+  /// The ranks of one color of a split, in the order of the part.
+  static std::vector<int> members_of(int color, const std::vector<int>& colors,
+                                     const std::vector<int>& keys) {
+    std::vector<int> members;
+    for (size_t r = 0; r < colors.size(); ++r) {
+      if (colors[r] == color) members.push_back(static_cast<int>(r));
+    }
+    std::stable_sort(members.begin(), members.end(),
+                     [&](int a, int b) { return keys[a] < keys[b]; });
+    return members;
+  }
+
   Patience patience_;
 };
 

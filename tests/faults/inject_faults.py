@@ -3,6 +3,7 @@
 
     bazel build //tests/faults:faults_program
     tests/faults/inject_faults.py bazel-bin/tests/faults/faults_program --faults 100
+    tests/faults/inject_faults.py bazel-bin/tests/faults/faults_program --mpirun tools/ranks.sh --patience 10
 
 Every job must end on every rank within CAPSTAN_TIMEOUT and 5 seconds (within 15 while it starts), with a status that is
 not 0 and a line that names the rank or the call. A job makes one collective after the other, until one of its 2 to 5
@@ -50,7 +51,7 @@ def processes_of(program, parent):
     return sorted(found)
 
 
-def run(mpirun, program, kind, ranks, rank, step, delay, timeout):
+def run(mpirun, program, kind, ranks, rank, step, delay, timeout, patience):
     """One job with one fault. Returns seconds from the fault to the end, the status, and the text."""
     inside = kind in FROM_INSIDE
     command = [mpirun, '-np', str(ranks), program]
@@ -68,7 +69,7 @@ def run(mpirun, program, kind, ranks, rank, step, delay, timeout):
             os.kill(victims[rank], signal.SIGKILL if kind == 'kill' else signal.SIGSTOP)
     # A fault from inside comes some time after the start; one from outside may strike a job that has not started, for
     # which 10 s are the least limit.
-    limit = max(timeout, 10) + 5
+    limit = max(timeout, 10) + patience
     try:
         text, _ = job.communicate(timeout=limit)
         return time.monotonic() - begin, job.returncode, text
@@ -85,7 +86,7 @@ def names_the_fault(kind, text):
     if kind in ('kill', 'exit'):  # mpirun sees a process end before its peers can say anything
         return bool(re.search(r'rank \d+', ours.group(1) if ours else text)) or 'exited on signal 9' in text or \
             'non-zero status' in text
-    return bool(ours and re.search(r'rank \d+|\[(world|split|MPI_Finalize)\] ', ours.group(1)))
+    return bool(ours and re.search(r'rank \d+|\[(world|split|tcp|MPI_Finalize)\] ', ours.group(1)))
 
 
 def main():
@@ -94,6 +95,7 @@ def main():
     parser.add_argument('--mpirun', default=MPIRUN)
     parser.add_argument('--faults', type=int, default=100)
     parser.add_argument('--seed', type=int, default=1)
+    parser.add_argument('--patience', type=float, default=5, help='seconds that a job may take beyond its limit')
     parser.add_argument('--timeout', type=float, default=2, help='CAPSTAN_TIMEOUT of the jobs, in seconds')
     options = parser.parse_args()
     program = os.path.realpath(options.program)
@@ -105,7 +107,8 @@ def main():
         ranks = choose.randint(2, 5)
         rank, step = choose.randrange(ranks), choose.randint(1, 300)
         delay = choose.uniform(0, 1.5)
-        seconds, status, text = run(options.mpirun, program, kind, ranks, rank, step, delay, options.timeout)
+        seconds, status, text = run(options.mpirun, program, kind, ranks, rank, step, delay, options.timeout,
+                                    options.patience)
         named = names_the_fault(kind, text)
         good = seconds is not None and status != 0 and named
         table[kind].append((seconds, status, named))

@@ -4,6 +4,8 @@
 # host that is cut off or killed ends the job on all hosts, within seconds, and what remains continues from the
 # checkpoint to the same weights.
 #
+# Without MPI, by variables alone, it is the same.
+#
 # Where namespaces are not allowed, it says "skipped" and passes.
 set -u
 netlab=$(realpath "$(dirname "$1")/netlab.sh")
@@ -121,6 +123,31 @@ same "a host cut off, noticed by the ranks, continued on two" "${continue[@]}"
 
 CAPSTAN_TIMEOUT=5 fault kill --
 same "a host killed, continued on two" "${continue[@]}"
+
+# by_hand [the trainer's options]: without MPI, a rank on each of the four hosts; rank 0's output goes to $work/out.0 ...
+by_hand() {
+  for rank in 0 1 2 3; do
+    timeout -k 1 60 "$netlab" run h$((rank + 1)) env RANK=$rank WORLD_SIZE=4 MASTER_ADDR=h1 MASTER_PORT=29500 \
+      "$program" "${training[@]}" "$@" >"$work/out.$rank" 2>"$work/err.$rank" &
+  done
+  wait
+}
+by_hand
+[ "$(tail -n 1 "$work/out.0")" = "$weights" ] || fail "without MPI: not '$weights', but $(cat "$work/out.0" "$work/err".*)"
+say "four hosts without MPI"
+rm -rf "$work/checkpoint"
+CAPSTAN_TIMEOUT=5 by_hand --checkpoint "$work/checkpoint" --save-every 5 &
+until [ -e "$work/checkpoint/latest.json" ] || ! kill -0 $! 2>/dev/null; do sleep 0.02; done
+start=$(now)
+"$netlab" cut h3 || fail "cut did not work"
+wait $!
+echo "  no ranks after $(($(now) - start)) ms"
+[ $(($(now) - start)) -lt 15000 ] || fail "cut without MPI: too long"
+sed 's/^/  /' "$work/err.0"
+grep -q -E '^train_image: \[\w+\] call [0-9]+ .* did not finish within 5 s: .*; rank 2 on h3 does not answer' "$work/err.0" ||
+  fail "cut without MPI: not the call and the rank: $(cat "$work/err".*)"
+"$netlab" mend h3 || fail "h3 did not come back"
+say "a host cut off, without MPI"
 
 "$netlab" slow h4 400mbit || fail "no slow link"
 same "four hosts, one with a slow link" --host h1,h2,h3,h4 --

@@ -2,6 +2,8 @@
 #include <doctest/doctest.h>
 
 #include <algorithm>
+#include <iterator>
+#include <sstream>
 #include <vector>
 
 #include "core/error.h"
@@ -15,6 +17,15 @@ namespace {
 CommandLine<ImageOptions> parse(std::vector<const char*> words) {
   words.insert(words.begin(), "train_image");
   return parse_command_line<ImageOptions>(static_cast<int>(words.size()), words.data());
+}
+
+/// The same of words with spaces between them.
+CommandLine<ImageOptions> parse_line(const std::string& line) {
+  std::istringstream stream(line);
+  const std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
+  std::vector<const char*> pointers;
+  for (const std::string& word : words) pointers.push_back(word.c_str());
+  return parse(pointers);
 }
 
 void refuse(const std::vector<const char*>& words, const std::string& text) {
@@ -31,56 +42,14 @@ void refuse(const std::vector<const char*>& words, const std::string& text) {
 }  // namespace
 
 TEST_CASE("every option arrives") {
-  const ImageOptions o = parse({"--model",
-                                "mlp",
-                                "--data",
-                                "d",
-                                "--dropout",
-                                "0.25",
-                                "--seed",
-                                "7",
-                                "--epochs",
-                                "3",
-                                "--steps",
-                                "11",
-                                "--batch",
-                                "16",
-                                "--accumulate",
-                                "2",
-                                "--rate",
-                                "0.5",
-                                "--warmup",
-                                "9",
-                                "--weight-decay",
-                                "0.1",
-                                "--momentum",
-                                "0.8",
-                                "--clip",
-                                "2",
-                                "--threads",
-                                "3",
-                                "--bucket-mb",
-                                "1.5",
-                                "--checkpoint",
-                                "c",
-                                "--save-every",
-                                "4",
-                                "--metrics",
-                                "m",
-                                "--plot",
-                                "p",
-                                "--progress",
-                                "bar",
-                                "--no-nesterov",
-                                "--scale-rate",
-                                "--resume",
-                                "--quiet",
-                                "--dtype",
-                                "float64",
-                                "--autocast",
-                                "--reproducible",
-                                "0"})
-                             .options;
+  const ImageOptions o =
+      parse_line(
+          "--model mlp --data d --dropout 0.25 --seed 7 --epochs 3 --steps 11 --batch 16 "
+          "--accumulate 2 --rate 0.5 --warmup 9 --weight-decay 0.1 --momentum 0.8 --clip 2 "
+          "--threads 3 --bucket-mb 1.5 --checkpoint c --save-every 4 --metrics m --plot p "
+          "--progress bar --no-nesterov --scale-rate --resume --quiet --dtype float64 --autocast "
+          "--reproducible 0 --all-reduce tree")
+          .options;
   CHECK(o.model == "mlp");
   CHECK(o.data == "d");
   CHECK(o.dropout == 0.25);
@@ -99,6 +68,7 @@ TEST_CASE("every option arrives") {
   CHECK(o.clip == 2);
   CHECK(o.threads == 3);
   CHECK(o.bucket_mb == 1.5);
+  CHECK(o.all_reduce == "tree");
   CHECK(o.checkpoint == "c");
   CHECK(o.save_every == 4);
   CHECK(o.metrics == "m");
@@ -176,6 +146,7 @@ TEST_CASE("--help names every option") {
 
 TEST_CASE("impossible options are refused") {
   refuse({"--modle", "mlp"}, "--modle");
+  refuse({"--all-reduce", "fast"}, "--all-reduce must be automatic, ring, halving_doubling, ");
   refuse({"mlp"}, "mlp");
   refuse({"--rate"}, "--rate");
   refuse({"--rate", "fast"}, "--rate");

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
+#include <span>
 #include <vector>
 
 #include "distributed/comm/communicator.h"
@@ -16,14 +18,19 @@
 
 namespace capstan::distributed::testing {
 
-inline constexpr Algorithm kAlgorithms[] = {Algorithm::automatic, Algorithm::ring,
-                                            Algorithm::halving_doubling};
+// The algorithms that every communicator has.
+inline std::span<const Algorithm> own_algorithms() {
+  static_assert(std::end(kAlgorithms)[-1] == Algorithm::mpi);
+  return std::span(kAlgorithms).first(std::size(kAlgorithms) - 1);
+}
 
-// Runs fn on ranks that share memory, and on ranks that act as if each had a host of its own.
+// Runs fn on ranks that share memory, and on ranks that act as if each had a host of its own (where
+// that leaves anything to be shared).
 inline void both_ways(int ranks, const std::function<void(Communicator&)>& fn,
                       CommOptions options = {}) {
   for (bool share : {true, false}) {
     CAPTURE(share);
+    if (!share && ranks > 1 && options.all_reduce == Algorithm::shared_memory) continue;
     options.share_memory = share;
     run_ranks(ranks, fn, options);
   }
@@ -205,6 +212,29 @@ inline void check_collectives(Communicator& c, Dtype dtype, int64_t count) {
   c.all_to_all(sent, out_counts, came, in_counts, "uneven").wait();
   check_equal(came, [&](int64_t i) { return in_values[i]; });
   c.barrier("barrier").wait();
+}
+
+// In a group, every rank receives from all others before it sends to any.
+inline void check_sends_in_group(Communicator& c) {
+  for (int64_t count : {3, 500'000}) {
+    std::vector<Tensor> came(c.size());
+    const Tensor mine = full({count}, c.rank()), sum = full({count}, 1);
+    c.group([&] {
+       c.all_reduce(sum);
+       for (int r = 0; r < c.size(); ++r) {
+         came[r] = full({count}, -1);
+         if (r != c.rank()) c.recv(came[r], r);
+       }
+       for (int r = 0; r < c.size(); ++r) {
+         if (r != c.rank()) c.send(mine, r);
+       }
+     }).wait();
+    check_equal(sum, [&](int64_t) { return c.size(); });
+    for (int r = 0; r < c.size(); ++r) {
+      check_equal(came[r], [&](int64_t) { return r == c.rank() ? -1 : r; });
+    }
+  }
+  check_all_reduce(c, Dtype::float32, 17);
 }
 
 // All-reduces of tensors in shared memory: all of one, and a view that begins off any cache line.

@@ -44,19 +44,105 @@ TEST_CASE("all-reduces in shared memory") {
 TEST_CASE("all-reduces by each algorithm") {
   const auto check = [](Communicator& c) {
     for (Dtype dtype : kDtypes) {
-      const bool eight_bits = dtype == Dtype::uint8 || dtype == Dtype::bfloat16;
-      if (eight_bits && c.size() > 5) continue;  // 3^6 does not fit
+      // 3^6 does not fit, and 3^7 not into float16.
+      if ((dtype == Dtype::uint8 || is_half(dtype)) && c.size() > 5) continue;
       for (int64_t count : {0, 1, 3, 17, 1000}) check_all_reduce(c, dtype, count);
     }
     check_all_reduce(c, Dtype::float32, 100'003);
     check_same_bits(c, 12'347);
   };
-  for (Algorithm algorithm : kAlgorithms) {
+  for (Algorithm algorithm : own_algorithms()) {
+    CAPTURE(to_string(algorithm));
     for (int n = 1; n <= 7; ++n) both_ways(n, check, {.all_reduce = algorithm});
   }
 }
 
-TEST_CASE("every algorithm moves 2(n-1)/n of the bytes") {
+TEST_CASE("all-reduces within hosts and across them") {
+  for (Algorithm algorithm : {Algorithm::hierarchical, Algorithm::automatic}) {
+    for (int ranks_per_host : {2, 3, 4}) {
+      for (int n : {3, 4, 5, 6, 8}) {
+        CAPTURE(ranks_per_host);
+        run_ranks(n,
+                  [](Communicator& c) {
+                    for (Dtype dtype : {Dtype::float32, Dtype::int64, Dtype::boolean}) {
+                      for (int64_t count : {0, 1, 3, 17, 1000}) check_all_reduce(c, dtype, count);
+                    }
+                    check_all_reduce(c, Dtype::float32, 100'003);
+                    check_same_bits(c, 12'347);
+                    const Tensor tree = full({90'000}, 1);
+                    c.all_reduce(
+                         tree, Reduce::sum, "",
+                         c.options().all_reduce == Algorithm::automatic ? Order::tree : Order::any)
+                        .wait();
+                    check_equal(tree, [&](int64_t) { return c.size(); });
+                  },
+                  {.all_reduce = algorithm, .ranks_per_host = ranks_per_host});
+      }
+    }
+  }
+}
+
+TEST_CASE("an algorithm may be changed between calls, and goes with a split") {
+  run_ranks(3, [](Communicator& c) {
+    for (Algorithm algorithm : own_algorithms()) {
+      c.set_all_reduce(algorithm);
+      check_all_reduce(c, Dtype::float32, 1000);
+      check_all_reduce(*c.split(c.rank() % 2), Dtype::float32, 1000);
+    }
+    const std::string record = c.flight_record();
+    CHECK(record.find("by hierarchical") != std::string::npos);
+  });
+}
+
+TEST_CASE("algorithms by name") {
+  for (Algorithm algorithm : kAlgorithms) CHECK(algorithm_of(to_string(algorithm)) == algorithm);
+  CHECK_THROWS_WITH_AS(algorithm_of("fast"),
+                       "[all_reduce] an algorithm is one of automatic, ring, halving_doubling, "
+                       "tree, shared_memory, hierarchical, mpi; got 'fast'",
+                       ValueError);
+}
+
+TEST_CASE("the table has an algorithm for every size, number of ranks and number of hosts") {
+  for (int hosts : {1, 2, 3, 64}) {
+    for (int ranks : {2, 3, 4, 7, 64, 1000}) {
+      for (int64_t bytes = 0; bytes < int64_t{1} << 40; bytes = 3 * bytes + 1) {
+        const Algorithm algorithm = tuned_algorithm(hosts, ranks, bytes);
+        CHECK(algorithm != Algorithm::automatic);
+        CHECK(algorithm != Algorithm::mpi);
+        if (hosts > 1) CHECK(algorithm != Algorithm::shared_memory);
+      }
+    }
+  }
+}
+
+TEST_CASE("algorithms that these ranks cannot run") {
+  run_ranks(2,
+            [](Communicator& world) {
+              const auto c = world.split(0);
+              c->set_all_reduce(Algorithm::mpi);
+              CHECK_THROWS_AS(c->all_reduce(zeros({3})), ValueError);
+              c->set_all_reduce(Algorithm::shared_memory);
+              check_shared(
+                  world, error_of([&] { c->all_reduce(zeros({3})).wait(); }),
+                  "[all_reduce] shared_memory is for ranks of one host; these have 2: take "
+                  "hierarchical");
+            },
+            {.share_memory = false});
+}
+
+TEST_CASE("a tree sends all bytes 2(n-1) times, over all ranks") {
+  const auto check = [](Communicator& c) {
+    c.all_reduce(zeros({1000})).wait();
+    int64_t sum = 0;
+    for (const std::string& sent : c.all_gather_strings(std::to_string(c.traffic().bytes_sent))) {
+      sum += std::stoll(sent);
+    }
+    CHECK(sum == 2 * (c.size() - 1) * 4000);
+  };
+  for (int n : {1, 2, 5, 8}) both_ways(n, check, {.all_reduce = Algorithm::tree});
+}
+
+TEST_CASE("every other algorithm moves 2(n-1)/n of the bytes") {
   const auto check = [](Communicator& c) {
     const int64_t bytes = 1'024'000, least = 2 * (c.size() - 1) * bytes / c.size();
     c.all_reduce(zeros({bytes / 4})).wait();
@@ -64,8 +150,12 @@ TEST_CASE("every algorithm moves 2(n-1)/n of the bytes") {
     c.all_reduce(c.shared_zeros({bytes / 4})).wait();
     CHECK(c.traffic().bytes_sent == 2 * least);
   };
-  for (Algorithm algorithm : kAlgorithms) {
+  for (Algorithm algorithm : own_algorithms()) {
+    if (algorithm == Algorithm::tree) continue;
     for (int n : {1, 2, 4, 8}) both_ways(n, check, {.all_reduce = algorithm});
+  }
+  for (int n : {4, 8}) {
+    run_ranks(n, check, {.all_reduce = Algorithm::hierarchical, .ranks_per_host = 2});
   }
 }
 
@@ -89,18 +179,20 @@ TEST_CASE("sums in the order of a tree, in shared memory and by halving and doub
         check_equal(x, [&](int64_t) { return entry.second; });
       }
     };
-    for (Algorithm algorithm : {Algorithm::automatic, Algorithm::halving_doubling}) {
+    for (Algorithm algorithm :
+         {Algorithm::automatic, Algorithm::halving_doubling, Algorithm::shared_memory}) {
       both_ways(static_cast<int>(entry.first.size()), check, {.all_reduce = algorithm});
     }
   }
 }
 
-TEST_CASE("a ring that is asked for the order of a tree") {
-  run_ranks(2,
-            [](Communicator& c) {
-              CHECK_THROWS_AS(c.all_reduce(zeros({3}), Reduce::sum, "", Order::tree), ValueError);
-            },
-            {.all_reduce = Algorithm::ring});
+TEST_CASE("algorithms that are asked in vain for the order of a tree") {
+  run_ranks(2, [](Communicator& c) {
+    for (Algorithm algorithm : {Algorithm::ring, Algorithm::tree, Algorithm::hierarchical}) {
+      c.set_all_reduce(algorithm);
+      CHECK_THROWS_AS(c.all_reduce(zeros({3}), Reduce::sum, "", Order::tree), ValueError);
+    }
+  });
 }
 
 TEST_CASE("shared memory stays while a tensor uses it, and goes with the last") {

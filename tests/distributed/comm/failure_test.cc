@@ -118,6 +118,28 @@ TEST_CASE("a difference between two of four ranks reaches all, and queued calls 
   });
 }
 
+TEST_CASE("calls that differ, and ranks that do not come, within hosts and across them") {
+  for (int culprit = 0; culprit < 5; ++culprit) {
+    run_ranks(
+        5,
+        [&](Communicator& world) {
+          const bool other = world.rank() == culprit;
+          const Tensor x = full({50'000}, 1);
+          auto c = world.split(0);
+          std::string text = error_of([&] {
+            (other ? c->all_reduce(x, Reduce::max, "a") : c->all_reduce(x, Reduce::sum, "a"))
+                .wait();
+          });
+          check_shared(world, text, "call 1 all_reduce max float32[50000] by hierarchical \"a\"");
+          check_shared(world, text, "call 1 all_reduce sum float32[50000] by hierarchical \"a\"");
+          c = world.split(0);
+          text = other ? c->fail("no file") : error_of([&] { c->all_reduce(x).wait(); });
+          check_shared(world, text, "no file");
+        },
+        {.all_reduce = Algorithm::hierarchical, .ranks_per_host = 2});
+  }
+}
+
 TEST_CASE("a send that meets another receive") {
   both_ways(2, [](Communicator& world) {
     const auto c = world.split(0);

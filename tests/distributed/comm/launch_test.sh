@@ -3,6 +3,9 @@
 set -u
 mpirun=$1 program=$2
 failed=0
+CAPSTAN_FLIGHT_RECORDS=$(mktemp -d)
+export CAPSTAN_FLIGHT_RECORDS
+trap 'rm -rf "$CAPSTAN_FLIGHT_RECORDS"' EXIT
 
 # expect RANKS STATUS LINE HOW: STATUS is "ok" or "bad"; LINE is a pattern of the only line "launch_program: ..."
 # (empty: there is none).
@@ -23,6 +26,7 @@ expect() {
 }
 
 no_file="\\[read\\] no file 'data'"
+records="; flight records in $CAPSTAN_FLIGHT_RECORDS"
 for ranks in 1 2 4; do
   last=$((ranks - 1))
   expect $ranks ok '' well
@@ -31,15 +35,19 @@ for ranks in 1 2 4; do
 done
 for ranks in 2 4; do
   last=$((ranks - 1))
-  expect $ranks bad "rank $last: $no_file" one
-  expect $ranks bad "rank $last: $no_file" one-early
+  expect $ranks bad "rank $last: $no_file$records" one
+  expect $ranks bad "rank $last: $no_file$records" one-early
   expect $ranks bad "rank $last: $no_file" together
-  expect $ranks bad "rank $last: $no_file" busy
+  expect $ranks bad "rank $last: $no_file$records" busy
   expect $ranks bad "\[agree\] options must be the same on all ranks: rank 0 has '.*3', rank $last has '.*2'" agree
-  expect $ranks bad ".* made call 2 all_reduce .* \"bucket 0\", rank $last made call 2 broadcast .*" differ
-  expect $ranks bad ".* \"bucket 1\" did not finish within .* s: .*; rank $last has only come to call 1" late
-  expect $ranks bad ".* \"bucket 2\" did not finish within .* s: .*; rank $last on .* does not answer" stopped
+  expect $ranks bad ".* made call 2 all_reduce .* \"bucket 0\", rank $last made call 2 broadcast .*$records" differ
+  expect $ranks bad ".* \"bucket 1\" did not finish within .* s: .*; rank $last has only come to call 1$records" late
+  expect $ranks bad ".* \"bucket 2\" did not finish within .* s: .*; rank $last on .* does not answer$records" stopped
   expect $ranks bad '' dies
+done
+for rank in 0 1 2 3; do
+  grep -q '"tag": "bucket 2"' "$CAPSTAN_FLIGHT_RECORDS/world-rank-$rank.json" || [ $rank = $last ] ||
+    { echo "no flight record of rank $rank"; failed=1; }
 done
 expect 4 bad "rank 1: in a part of the ranks, counted there: rank 1: $no_file" split
 

@@ -25,8 +25,10 @@ class Environment {
 
  private:
   static void clear() {
-    for (const char* name : {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE", "PMI_RANK",
-                             "SLURM_NTASKS", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS"}) {
+    for (const char* name :
+         {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "PMI_SIZE", "PMI_RANK", "SLURM_NTASKS",
+          "SLURM_PROCID", "SLURM_STEP_NUM_TASKS", "PMIX_RANK", "SLURM_STEP_NODELIST",
+          "SLURM_JOB_ID", "RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
       unsetenv(name);
     }
   }
@@ -49,10 +51,14 @@ TEST_CASE("launchers are recognised by what they set") {
     CHECK(find_launcher()->name == "mpiexec (PMI)");
   }
   {
-    const Environment srun(
-        {{"SLURM_NTASKS", "8"}, {"SLURM_STEP_NUM_TASKS", "6"}, {"SLURM_PROCID", "5"}});
+    const Environment srun({{"SLURM_NTASKS", "8"},
+                            {"SLURM_STEP_NUM_TASKS", "6"},
+                            {"SLURM_PROCID", "5"},
+                            {"PMIX_RANK", "5"}});
+    CHECK(find_launcher()->name == "srun (Slurm)");
     CHECK(find_launcher()->size == 6);
     CHECK(find_launcher()->rank == 5);
+    CHECK(find_launcher()->port == 0);  // MPI joins them
   }
   {
     // Inside an allocation of Slurm, but not started by srun.
@@ -65,6 +71,45 @@ TEST_CASE("launchers are recognised by what they set") {
   }
 }
 
+TEST_CASE("ranks without MPI know where to meet") {
+  {
+    const Environment ranks(
+        {{"WORLD_SIZE", "4"}, {"RANK", "2"}, {"MASTER_ADDR", "alpha"}, {"MASTER_PORT", "29500"}});
+    CHECK(find_launcher()->name == "the environment");
+    CHECK(find_launcher()->rank == 2);
+    CHECK(find_launcher()->size == 4);
+    CHECK(find_launcher()->address == "alpha");
+    CHECK(find_launcher()->port == 29500);
+    CHECK(launched_rank() == 2);
+  }
+  {
+    const Environment alone(Variables{{"WORLD_SIZE", "1"}, {"RANK", "0"}});
+    CHECK(world()->size() == 1);
+  }
+  for (const auto& [hosts, first] : Variables{{"h7", "h7"},
+                                              {"h1,h2", "h1"},
+                                              {"h[01-04,7],g2", "h01"},
+                                              {"h[3,5]", "h3"},
+                                              {"h[12]", "h12"},
+                                              {"g2,h[1-4]", "g2"}}) {
+    Variables slurm{{"SLURM_STEP_NUM_TASKS", "6"},
+                    {"SLURM_PROCID", "5"},
+                    {"SLURM_STEP_NODELIST", hosts},
+                    {"SLURM_JOB_ID", "12345"}};
+    {
+      const Environment srun(slurm);
+      CHECK(find_launcher()->name == "srun (Slurm)");
+      CHECK(find_launcher()->address == first);
+      CHECK(find_launcher()->port == 20'345);
+    }
+    slurm["MASTER_ADDR"] = "beta";
+    slurm["MASTER_PORT"] = "7";
+    const Environment named(slurm);
+    CHECK(find_launcher()->address == "beta");
+    CHECK(find_launcher()->port == 7);
+  }
+}
+
 TEST_CASE("environments that make no sense are refused") {
   for (const auto& [size, rank] : Variables{
            {"2", "2"}, {"0", "0"}, {"two", "0"}, {"3", ""}, {"4", "-1"}, {"99999999999", "0"}}) {
@@ -72,8 +117,18 @@ TEST_CASE("environments that make no sense are refused") {
         Variables{{"OMPI_COMM_WORLD_SIZE", size}, {"OMPI_COMM_WORLD_RANK", rank}});
     CHECK_THROWS_AS(find_launcher(), CommError);
   }
-  const Environment half(Variables{{"PMI_SIZE", "2"}});
-  CHECK_THROWS_AS(find_launcher(), CommError);
+  for (const Variables& half :
+       {Variables{{"PMI_SIZE", "2"}}, Variables{{"WORLD_SIZE", "2"}},
+        Variables{{"WORLD_SIZE", "2"}, {"RANK", "0"}},
+        Variables{{"WORLD_SIZE", "2"}, {"RANK", "0"}, {"MASTER_ADDR", "alpha"}},
+        Variables{{"WORLD_SIZE", "2"}, {"RANK", "0"}, {"MASTER_PORT", "1"}},
+        Variables{{"WORLD_SIZE", "2"}, {"RANK", "0"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "0"}},
+        Variables{
+            {"WORLD_SIZE", "2"}, {"RANK", "0"}, {"MASTER_ADDR", "a"}, {"MASTER_PORT", "70000"}},
+        Variables{{"SLURM_STEP_NUM_TASKS", "2"}, {"SLURM_PROCID", "0"}}}) {
+    const Environment environment(half);
+    CHECK_THROWS_AS(find_launcher(), CommError);
+  }
 }
 
 TEST_CASE("preflight lists the ranks") {
