@@ -47,11 +47,27 @@ Tensor logical_not(const Tensor& x);
 /// Elements of `a` where `condition` (bool) is true, else of `b`; all three broadcast.
 Tensor where(const Tensor& condition, const Tensor& a, const Tensor& b);
 
-/// The same values in another dtype; float to integer cuts towards zero.
-Tensor cast(const Tensor& x, Dtype dtype);
-
 /// A tensor holding `value`, of the dtype that a number takes beside `like`.
 Tensor scalar_beside(const Tensor& like, double value);
+
+// Beside a number.
+inline Tensor equal(const Tensor& a, double b) { return equal(a, scalar_beside(a, b)); }
+inline Tensor not_equal(const Tensor& a, double b) { return not_equal(a, scalar_beside(a, b)); }
+inline Tensor less(const Tensor& a, double b) { return less(a, scalar_beside(a, b)); }
+inline Tensor less_equal(const Tensor& a, double b) { return less_equal(a, scalar_beside(a, b)); }
+inline Tensor greater(const Tensor& a, double b) { return greater(a, scalar_beside(a, b)); }
+inline Tensor greater_equal(const Tensor& a, double b) {
+  return greater_equal(a, scalar_beside(a, b));
+}
+inline Tensor maximum(const Tensor& a, double b) { return maximum(a, scalar_beside(a, b)); }
+inline Tensor minimum(const Tensor& a, double b) { return minimum(a, scalar_beside(a, b)); }
+inline Tensor floor_divide(const Tensor& a, double b) {
+  return floor_divide(a, scalar_beside(a, b));
+}
+inline Tensor remainder(const Tensor& a, double b) { return remainder(a, scalar_beside(a, b)); }
+
+/// The same values in another dtype; float to integer cuts towards zero.
+Tensor cast(const Tensor& x, Dtype dtype);
 
 inline Tensor operator+(const Tensor& a, const Tensor& b) { return add(a, b); }
 inline Tensor operator-(const Tensor& a, const Tensor& b) { return subtract(a, b); }

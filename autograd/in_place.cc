@@ -122,7 +122,8 @@ void change(const char* operation, Binary kernel, Tensor (*f)(const Tensor&, con
   const Dtype dtype = kernel == Binary::divide && !is_floating(target.dtype())
                           ? Dtype::float32
                           : promote(target.dtype(), value.dtype());
-  if (dtype != target.dtype()) {
+  const bool converts = is_floating(dtype) && is_floating(target.dtype());
+  if (dtype != target.dtype() && !converts) {
     raise<DtypeError>("[{}] {} and {} give {}, which does not go into the target: cast() one",
                       operation, target.dtype(), value.dtype(), dtype);
   }
@@ -135,7 +136,9 @@ void change(const char* operation, Binary kernel, Tensor (*f)(const Tensor&, con
     return write(operation, target,
                  f(saves ? clone(target) : target, saves && shares ? clone(value) : value));
   }
-  if (shares || !fits) return write(operation, target, f(target, value));
+  if (shares || !fits || dtype != target.dtype()) {
+    return write(operation, target, f(target, value));
+  }
   check_not_repeated(operation, target);
   backend(target).binary(kernel, target, as_operand(value, dtype, target.shape()), target);
 }

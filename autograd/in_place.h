@@ -18,8 +18,9 @@
 // backward would have thrown.
 //
 // All throw ShapeError for a value that does not broadcast to the target, or a target that repeats
-// its elements; DeviceError; DtypeError where the result would not have the target's dtype
-// (assign() and assign_where() convert).
+// its elements; DeviceError; DtypeError where a whole number would become a fraction or a bool a
+// number (assign() and assign_where() convert). Between floating-point dtypes the result is rounded
+// to the target's.
 #pragma once
 
 #include "core/tensor.h"

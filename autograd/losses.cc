@@ -4,6 +4,7 @@
 
 #include "autograd/autocast.h"
 #include "autograd/elementwise.h"
+#include "autograd/operands.h"
 #include "autograd/reduce.h"
 #include "autograd/statistics.h"
 #include "core/raise.h"
@@ -34,11 +35,16 @@ void check_values(const char* operation, const char* rule, const Tensor& good) {
   }
 }
 
-Tensor reduced(const Tensor& losses, LossReduction reduction) {
-  if (reduction == LossReduction::none) return losses;
+/// The losses, which were computed in the compute dtype, as one and in the dtype of `x`.
+Tensor reduced(const Tensor& losses, LossReduction reduction, const Tensor& x) {
+  if (reduction == LossReduction::none) return cast(losses, x.dtype());
   const Tensor total = sum(losses);
-  if (reduction == LossReduction::sum) return total;
-  return total / static_cast<double>(std::max<int64_t>(losses.numel(), 1));
+  if (reduction == LossReduction::sum) return cast(total, x.dtype());
+  return cast(total / static_cast<double>(std::max<int64_t>(losses.numel(), 1)), x.dtype());
+}
+
+Tensor difference(const Tensor& x, const Tensor& target) {
+  return in_compute_dtype(x) - in_compute_dtype(target);
 }
 
 /// d^2 / 2 where |d| < bend, else bend |d| - bend^2 / 2.
@@ -47,9 +53,6 @@ Tensor bent_parabola(const Tensor& d, double bend) {
   return where(less(size, scalar_beside(size, bend)), square(d) * 0.5,
                size * bend - bend * bend / 2);
 }
-
-/// For losses whose terms cancel or whose epsilon is nothing in 16 bits.
-Tensor in_compute_dtype(const Tensor& x) { return cast(x, compute_dtype(x.dtype())); }
 
 Tensor at_least(const Tensor& x, double low) {
   return clamp(x, low, std::numeric_limits<double>::infinity());
@@ -60,27 +63,27 @@ Tensor at_least(const Tensor& x, double low) {
 Tensor mse_loss(const Tensor& x, const Tensor& target, LossReduction reduction) {
   if (const Autocasting on; on) return mse_loss(on.wide(x), on.wide(target), reduction);
   check_pair("mse_loss", x, target);
-  return reduced(square(x - target), reduction);
+  return reduced(square(difference(x, target)), reduction, x);
 }
 
 Tensor l1_loss(const Tensor& x, const Tensor& target, LossReduction reduction) {
   if (const Autocasting on; on) return l1_loss(on.wide(x), on.wide(target), reduction);
   check_pair("l1_loss", x, target);
-  return reduced(absolute(x - target), reduction);
+  return reduced(absolute(difference(x, target)), reduction, x);
 }
 
 Tensor smooth_l1_loss(const Tensor& x, const Tensor& target, double beta, LossReduction reduction) {
   if (const Autocasting on; on) return smooth_l1_loss(on.wide(x), on.wide(target), beta, reduction);
   check_pair("smooth_l1_loss", x, target);
   check_positive("smooth_l1_loss", "beta", beta);
-  return reduced(bent_parabola(x - target, beta) / beta, reduction);
+  return reduced(bent_parabola(difference(x, target), beta) / beta, reduction, x);
 }
 
 Tensor huber_loss(const Tensor& x, const Tensor& target, double delta, LossReduction reduction) {
   if (const Autocasting on; on) return huber_loss(on.wide(x), on.wide(target), delta, reduction);
   check_pair("huber_loss", x, target);
   check_positive("huber_loss", "delta", delta);
-  return reduced(bent_parabola(x - target, delta), reduction);
+  return reduced(bent_parabola(difference(x, target), delta), reduction, x);
 }
 
 Tensor binary_cross_entropy(const Tensor& p, const Tensor& target, LossReduction reduction) {
@@ -89,7 +92,8 @@ Tensor binary_cross_entropy(const Tensor& p, const Tensor& target, LossReduction
   const Tensor outside = logical_or(less(p, scalar_beside(p, 0)), greater(p, scalar_beside(p, 1)));
   check_values("binary_cross_entropy", "probabilities must be in [0, 1]", logical_not(outside));
   const auto limited = [](const Tensor& logarithm) { return at_least(logarithm, -100); };
-  return reduced(-(target * limited(log(p)) + (1 - target) * limited(log1p(-p))), reduction);
+  const Tensor q = in_compute_dtype(p), t = in_compute_dtype(target);
+  return reduced(-(t * limited(log(q)) + (1 - t) * limited(log1p(-q))), reduction, p);
 }
 
 Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target,
@@ -99,23 +103,24 @@ Tensor binary_cross_entropy_with_logits(const Tensor& x, const Tensor& target,
                                             on.wide(positive_weight).get());
   check_pair("binary_cross_entropy_with_logits", x, target);
   // -log(1 - sigmoid(x)) = softplus(x), and -log(sigmoid(x)) = softplus(x) - x = softplus(-x).
-  if (!positive_weight) return reduced(softplus(x) - x * target, reduction);
+  const Tensor y = in_compute_dtype(x), t = in_compute_dtype(target);
+  if (!positive_weight) return reduced(softplus(y) - y * t, reduction, x);
   check_same_device("binary_cross_entropy_with_logits", x.device(), positive_weight->device());
   if (broadcast("binary_cross_entropy_with_logits", x.shape(), positive_weight->shape()) !=
       x.shape()) {
     raise<ShapeError>("[binary_cross_entropy_with_logits] weight {} must broadcast to input {}",
                       positive_weight->shape(), x.shape());
   }
-  return reduced(target * *positive_weight * softplus(-x) + (1 - target) * softplus(x), reduction);
+  return reduced(t * *positive_weight * softplus(-y) + (1 - t) * softplus(y), reduction, x);
 }
 
 Tensor kl_div(const Tensor& log_q, const Tensor& p, LossReduction reduction) {
   if (const Autocasting on; on) return kl_div(on.wide(log_q), on.wide(p), reduction);
   check_pair("kl_div", log_q, p);
   if (p.rank() < 1) raise<ShapeError>("[kl_div] takes [..., classes], got {}", p.shape());
-  const Tensor none = equal(p, scalar_beside(p, 0));
-  const Tensor log_p = log(where(none, scalar_beside(p, 1), p));
-  return reduced(sum(p * (log_p - log_q), {-1}), reduction);
+  const Tensor q = in_compute_dtype(p), none = equal(q, scalar_beside(q, 0));
+  const Tensor log_p = log(where(none, scalar_beside(q, 1), q));
+  return reduced(sum(q * (log_p - in_compute_dtype(log_q)), {-1}), reduction, p);
 }
 
 Tensor cosine_similarity(const Tensor& a, const Tensor& b, int64_t axis, double epsilon) {
@@ -147,7 +152,7 @@ Tensor cosine_embedding_loss(const Tensor& a, const Tensor& b, const Tensor& tar
   const Tensor x = in_compute_dtype(a), y = in_compute_dtype(b);
   const auto squared = [](const Tensor& z) { return sum(square(z), {1}) + 1e-12; };
   const Tensor cosine = sum(x * y, {1}) / sqrt(squared(x) * squared(y));
-  return cast(reduced(where(alike, 1 - cosine, relu(cosine - margin)), reduction), a.dtype());
+  return reduced(where(alike, 1 - cosine, relu(cosine - margin)), reduction, a);
 }
 
 Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const Tensor& negative,
@@ -166,7 +171,7 @@ Tensor triplet_margin_loss(const Tensor& anchor, const Tensor& positive, const T
     return norm(from - in_compute_dtype(other) + 1e-6, p, {-1});
   };
   const Tensor losses = relu(apart(positive) - apart(negative) + margin);
-  return cast(reduced(losses, reduction), anchor.dtype());
+  return reduced(losses, reduction, anchor);
 }
 
 }  // namespace capstan

@@ -2,6 +2,7 @@
 
 #include "autograd/autocast.h"
 #include "autograd/elementwise.h"
+#include "autograd/operands.h"
 #include "autograd/record.h"
 #include "autograd/reduce.h"
 #include "autograd/views.h"
@@ -185,7 +186,8 @@ Tensor weight_norm(const Tensor& v, const Tensor& length) {
                       length.dtype());
   }
   check_same_device("weight_norm", v.device(), length.device());
-  return v * (length / sqrt(sum_to(square(v), length.shape())));
+  const Tensor wide = in_compute_dtype(v), lengths = sqrt(sum_to(square(wide), length.shape()));
+  return cast(wide * (in_compute_dtype(length) / lengths), v.dtype());
 }
 
 }  // namespace capstan

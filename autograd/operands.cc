@@ -10,6 +10,8 @@ Tensor as_operand(const Tensor& x, Dtype dtype, const Shape& shape) {
   return typed.shape() == shape ? typed : view_of(typed, typed.layout().expanded(shape));
 }
 
+Tensor in_compute_dtype(const Tensor& x) { return cast(x, compute_dtype(x.dtype())); }
+
 Tensor binary(const char* operation, Binary op, const Tensor& a, const Tensor& b, Dtype dtype) {
   check_same_device(operation, a.device(), b.device());
   if (a.shape() == b.shape() && a.dtype() == dtype && b.dtype() == dtype) {

@@ -1,5 +1,6 @@
 // Defines how element-wise operations bring their operands together and call the kernels, off the
-// tape, and what reductions do with their axes. For the .cc files of this folder.
+// tape, how 16 bits are computed with, and what reductions do with their axes. For the .cc files of
+// this folder.
 #pragma once
 
 #include "core/backend.h"
@@ -16,6 +17,10 @@ Tensor floating_unary(const char* operation, Unary op, const Tensor& x);
 
 /// `x` with another dtype and a shape that it broadcasts to; strides may be 0.
 Tensor as_operand(const Tensor& x, Dtype dtype, const Shape& shape);
+
+/// `x`, on the tape, in the dtype in which kernels compute. An operation made of several computes
+/// in it and rounds once, in the end: sums and squares soon leave the range of float16.
+Tensor in_compute_dtype(const Tensor& x);
 
 /// The elements of a constant in the dtype and on the device of `options`, off the tape.
 Tensor converted(const Tensor& constant, TensorOptions options);

@@ -30,8 +30,8 @@ Shape joint_shape(const std::vector<Tensor>& tensors, int axis) {
 }
 
 /// Keeps the elements of matrices where `keep` compares row + diagonal with column as true.
-template <class Keep>
-Tensor triangle(const char* operation, const Tensor& x, int64_t diagonal, const Keep& keep) {
+Tensor triangle(const char* operation, const Tensor& x, int64_t diagonal,
+                Tensor (*keep)(const Tensor&, const Tensor&)) {
   if (x.rank() < 2) raise<ShapeError>("[{}] needs two axes, got {}", operation, x.shape());
   const TensorOptions index{Dtype::int64, x.device()};
   diagonal = std::clamp(diagonal, -x.size(-2), x.size(-1));

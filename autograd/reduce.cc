@@ -113,6 +113,7 @@ Tensor prod(const Tensor& x, const Dims& axes, bool keepdim) {
 Tensor mean(const Tensor& x, const Dims& axes, bool keepdim) {
   if (const Autocasting on; on) return mean(on.wide(x), axes, keepdim);
   check_floating("mean", x.dtype());
+  if (is_half(x.dtype())) return cast(mean(in_compute_dtype(x), axes, keepdim), x.dtype());
   const int64_t results = numel(reduced_shape("mean", x.shape(), axes, true));
   const double count = results == 0 ? 0 : static_cast<double>(x.numel()) / results;
   return sum(x, axes, keepdim) / count;

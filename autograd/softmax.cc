@@ -3,6 +3,7 @@
 #include "autograd/autocast.h"
 #include "autograd/elementwise.h"
 #include "autograd/indexing.h"
+#include "autograd/operands.h"
 #include "autograd/record.h"
 #include "autograd/reduce.h"
 #include "autograd/views.h"
@@ -96,25 +97,102 @@ void check_classes(const char* operation, const Tensor& logits, const Tensor& ta
   check_same_device(operation, logits.device(), targets.device());
 }
 
+void check_smoothing(const char* operation, double smoothing) {
+  if (!(smoothing >= 0 && smoothing <= 1)) {
+    raise<ValueError>("[{}] label smoothing must be in [0, 1], got {}", operation, smoothing);
+  }
+}
+
+void check_weights(const char* operation, const Tensor& logits, const Tensor& weights) {
+  const int64_t classes = logits.shape()[1];
+  if (weights.shape() != Shape{classes}) {
+    raise<ShapeError>("[{}] weights must be [{}] for logits {}, got {}", operation, classes,
+                      logits.shape(), weights.shape());
+  }
+  if (weights.dtype() != logits.dtype()) {
+    raise<DtypeError>("[{}] weights must be {} as the logits, got {}", operation, logits.dtype(),
+                      weights.dtype());
+  }
+  check_same_device(operation, logits.device(), weights.device());
+}
+
+ClassLossOptions with_wide_weights(ClassLossOptions options) {
+  if (options.weights.defined()) options.weights = in_compute_dtype(options.weights);
+  return options;
+}
+
+/// Calls `loss` with the samples of logits [n, classes, ...] and targets [n, ...] as rows.
+template <class Loss>
+Tensor over_rows(const char* operation, const Tensor& logits, const Tensor& targets,
+                 LossReduction reduction, const Loss& loss) {
+  Shape samples = logits.shape();
+  samples.erase(1);
+  if (targets.shape() != samples) {
+    raise<ShapeError>("[{}] takes logits [n, classes, ...] and targets [n, ...], got {} and {}",
+                      operation, logits.shape(), targets.shape());
+  }
+  const int64_t count = targets.numel();
+  const Tensor rows = reshape(move_axis(logits, 1, -1), {count, logits.shape()[1]});
+  const Tensor result = loss(rows, reshape(targets, {count}));
+  return reduction == LossReduction::none ? reshape(result, samples) : result;
+}
+
+bool are_distributions(const Tensor& logits, const Tensor& targets) {
+  return is_floating(targets.dtype()) && targets.rank() == logits.rank();
+}
+
+/// The cross-entropy of distributions over the classes.
+Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets,
+                          const ClassLossOptions& options) {
+  constexpr const char* kName = "cross_entropy";
+  check_floating(kName, logits.dtype());
+  check_same_device(kName, logits.device(), targets.device());
+  if (logits.rank() < 2 || targets.shape() != logits.shape()) {
+    raise<ShapeError>(
+        "[{}] distributions must have the shape of logits [n, classes, ...], got {} "
+        "and {}",
+        kName, targets.shape(), logits.shape());
+  }
+  if (targets.dtype() != logits.dtype()) {
+    raise<DtypeError>("[{}] distributions must be {} as the logits, got {}", kName, logits.dtype(),
+                      targets.dtype());
+  }
+  const int64_t classes = logits.shape()[1];
+  check_smoothing(kName, options.label_smoothing);
+  Tensor weighted = in_compute_dtype(targets);
+  if (options.label_smoothing > 0) {
+    weighted = weighted * (1 - options.label_smoothing) +
+               options.label_smoothing / static_cast<double>(std::max<int64_t>(1, classes));
+  }
+  if (options.weights.defined()) {
+    check_weights(kName, logits, options.weights);
+    Shape aligned = Dims::filled(logits.rank() - 1, 1);
+    aligned[0] = classes;
+    weighted = weighted * reshape(in_compute_dtype(options.weights), aligned);
+  }
+  const Tensor losses = -sum(weighted * log_softmax(in_compute_dtype(logits), 1), {1});
+  Tensor loss = losses;
+  if (options.reduction != LossReduction::none) loss = sum(losses);
+  if (options.reduction == LossReduction::mean) {
+    loss = loss / static_cast<double>(std::max<int64_t>(1, losses.numel()));
+  }
+  return cast(loss, logits.dtype());
+}
+
 /// The loss over classes of samples' logarithms of probabilities, made of operations.
 Tensor class_loss(const char* operation, const Tensor& log_p, const Tensor& targets,
                   const ClassLossOptions& options) {
   const int64_t classes = log_p.shape()[1];
   const double smoothing = options.label_smoothing;
-  if (!(smoothing >= 0 && smoothing <= 1)) {
-    raise<ValueError>("[{}] label smoothing must be in [0, 1], got {}", operation, smoothing);
-  }
+  check_smoothing(operation, smoothing);
   Tensor weights = options.weights;
   if (!weights.defined()) weights = ones({classes}, {log_p.dtype(), log_p.device()});
-  if (weights.shape() != Shape{classes}) {
-    raise<ShapeError>("[{}] weights must be [{}] for logits {}, got {}", operation, classes,
-                      log_p.shape(), weights.shape());
+  check_weights(operation, log_p, weights);
+  if (is_half(log_p.dtype())) {
+    const Tensor loss =
+        class_loss(operation, in_compute_dtype(log_p), targets, with_wide_weights(options));
+    return cast(loss, log_p.dtype());
   }
-  if (weights.dtype() != log_p.dtype()) {
-    raise<DtypeError>("[{}] weights must be {} as the logits, got {}", operation, log_p.dtype(),
-                      weights.dtype());
-  }
-  check_same_device(operation, log_p.device(), weights.device());
   count_targets(operation, contiguous(targets), classes, options.ignore);
 
   const Tensor zero = scalar_beside(log_p, 0);
@@ -138,6 +216,13 @@ Tensor class_loss(const char* operation, const Tensor& log_p, const Tensor& targ
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, LossReduction reduction,
                      int64_t ignore) {
   if (const Autocasting on; on) return cross_entropy(on.wide(logits), targets, reduction, ignore);
+  if (are_distributions(logits, targets)) return soft_cross_entropy(logits, targets, {reduction});
+  if (logits.rank() > 2) {
+    return over_rows("cross_entropy", logits, targets, reduction,
+                     [&](const Tensor& rows, const Tensor& labels) {
+                       return cross_entropy(rows, labels, reduction, ignore);
+                     });
+  }
   check_classes("cross_entropy", logits, targets);
   const Tensor labels = contiguous(targets);
   const int64_t counted = count_targets("cross_entropy", labels, logits.shape()[1], ignore);
@@ -161,22 +246,38 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, LossReduction 
         return gradients(Tensor(out));
       });
   if (reduction == LossReduction::none) return losses;
-  const Tensor total = sum(losses);
-  if (reduction == LossReduction::sum) return total;
-  return total / static_cast<double>(std::max<int64_t>(counted, 1));
+  const Tensor total = sum(in_compute_dtype(losses));
+  if (reduction == LossReduction::sum) return cast(total, like.dtype);
+  return cast(total / static_cast<double>(std::max<int64_t>(counted, 1)), like.dtype);
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const ClassLossOptions& options) {
-  if (const Autocasting on; on) return cross_entropy(on.wide(logits), targets, options);
+  if (const Autocasting on; on) {
+    return cross_entropy(on.wide(logits), targets, with_wide_weights(options));
+  }
+  if (are_distributions(logits, targets)) return soft_cross_entropy(logits, targets, options);
   if (options.label_smoothing == 0 && !options.weights.defined()) {
     return cross_entropy(logits, targets, options.reduction, options.ignore);
+  }
+  if (logits.rank() > 2) {
+    return over_rows("cross_entropy", logits, targets, options.reduction,
+                     [&](const Tensor& rows, const Tensor& labels) {
+                       return cross_entropy(rows, labels, options);
+                     });
   }
   check_classes("cross_entropy", logits, targets);
   return class_loss("cross_entropy", log_softmax(logits), targets, options);
 }
 
 Tensor nll_loss(const Tensor& log_p, const Tensor& targets, const ClassLossOptions& options) {
-  if (const Autocasting on; on) return nll_loss(on.wide(log_p), targets, options);
+  if (const Autocasting on; on) {
+    return nll_loss(on.wide(log_p), targets, with_wide_weights(options));
+  }
+  if (log_p.rank() > 2) {
+    return over_rows(
+        "nll_loss", log_p, targets, options.reduction,
+        [&](const Tensor& rows, const Tensor& labels) { return nll_loss(rows, labels, options); });
+  }
   check_classes("nll_loss", log_p, targets);
   if (options.label_smoothing != 0) {
     raise<ValueError>("[nll_loss] has no label smoothing, got {}: use cross_entropy()",

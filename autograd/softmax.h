@@ -18,8 +18,11 @@ enum class LossReduction {
 };
 
 /// -log softmax(logits)[target] a sample. logits [n, classes], targets int64 [n] with values in
-/// [0, classes) or `ignore`, whose samples count nothing. Throws ShapeError, DtypeError,
-/// DeviceError, and ValueError naming the first target out of range.
+/// [0, classes) or `ignore`, whose samples count nothing; or logits [n, classes, ...] and targets
+/// [n, ...], as of an image's pixels. Targets of the logits' shape and dtype are distributions over
+/// the classes, as mixup() makes them: the loss is -sum(target * log softmax(logits)), and the mean
+/// is over all samples. Throws ShapeError, DtypeError, DeviceError, and ValueError naming the first
+/// target out of range.
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets,
                      LossReduction reduction = LossReduction::mean, int64_t ignore = -100);
 
@@ -34,8 +37,8 @@ struct ClassLossOptions {
 /// cross_entropy() with these options (label smoothing: Szegedy et al., "Rethinking the Inception
 /// architecture", CVPR 2016, section 7). Throws ValueError for a smoothing outside [0, 1].
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const ClassLossOptions& options);
-/// -log_p[target] a sample, for log_p [n, classes], the result of log_softmax(). There is no label
-/// smoothing: ValueError.
+/// -log_p[target] a sample, for log_p [n, classes] or [n, classes, ...], the result of
+/// log_softmax(). There is no label smoothing: ValueError.
 Tensor nll_loss(const Tensor& log_p, const Tensor& targets, const ClassLossOptions& options = {});
 
 }  // namespace capstan

@@ -47,16 +47,23 @@ Tensor euclidean_norm(const Tensor& x, const Dims& axes, bool keepdim) {
 
 Tensor var(const Tensor& x, const Dims& axes, double correction, bool keepdim) {
   if (const Autocasting on; on) return var(on.wide(x), axes, correction, keepdim);
+  if (is_half(x.dtype())) {
+    return cast(var(in_compute_dtype(x), axes, correction, keepdim), x.dtype());
+  }
   return variance("var", x, axes, correction, keepdim);
 }
 
 Tensor stddev(const Tensor& x, const Dims& axes, double correction, bool keepdim) {
   if (const Autocasting on; on) return stddev(on.wide(x), axes, correction, keepdim);
+  if (is_half(x.dtype())) {
+    return cast(stddev(in_compute_dtype(x), axes, correction, keepdim), x.dtype());
+  }
   return sqrt(variance("stddev", x, axes, correction, keepdim));
 }
 
 Tensor norm(const Tensor& x, double p, const Dims& axes, bool keepdim) {
   if (const Autocasting on; on) return norm(on.wide(x), p, axes, keepdim);
+  if (is_half(x.dtype())) return cast(norm(in_compute_dtype(x), p, axes, keepdim), x.dtype());
   check_floating("norm", x);
   if (!(p > 0)) raise<ValueError>("[norm] p must be above 0, got {}", p);
   if (p == 2) return euclidean_norm(x, axes, keepdim);
@@ -68,6 +75,7 @@ Tensor norm(const Tensor& x, double p, const Dims& axes, bool keepdim) {
 
 Tensor logsumexp(const Tensor& x, const Dims& axes, bool keepdim) {
   if (const Autocasting on; on) return logsumexp(on.wide(x), axes, keepdim);
+  if (is_half(x.dtype())) return cast(logsumexp(in_compute_dtype(x), axes, keepdim), x.dtype());
   check_floating("logsumexp", x);
   const Shape kept = reduced_shape("logsumexp", x.shape(), axes, true);
   const Shape shape = reduced_shape("logsumexp", x.shape(), axes, keepdim);

@@ -38,7 +38,7 @@ Tensor full_like(const Tensor& like, double value) {
 Tensor zeros_like(const Tensor& like) { return full_like(like, 0); }
 Tensor ones_like(const Tensor& like) { return full_like(like, 1); }
 
-Tensor arange(double start, double stop, double step, TensorOptions options) {
+Tensor detail::arange(double start, double stop, double step, TensorOptions options) {
   const double count = std::ceil((stop - start) / step);
   if (!std::isfinite(count) || !(std::abs(count) < 0x1p62)) {
     raise<ValueError>("[arange] needs finite ends and a step that is not 0, got {}, {}, {}", start,

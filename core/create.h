@@ -1,6 +1,8 @@
 // Defines more ways of making tensors than tensor.h needs for itself.
 #pragma once
 
+#include <type_traits>
+
 #include "core/tensor.h"
 
 namespace capstan {
@@ -9,10 +11,23 @@ Tensor zeros_like(const Tensor& like);
 Tensor ones_like(const Tensor& like);
 Tensor full_like(const Tensor& like, double value);
 
-/// start, start + step, ... before stop, each worked out in float64 as start + i * step. Throws
-/// ValueError unless all three are finite and step is not 0, or if an integer dtype is to hold a
-/// fraction.
-Tensor arange(double start, double stop, double step = 1, TensorOptions options = {});
+namespace detail {
+Tensor arange(double start, double stop, double step, TensorOptions options);
+}  // namespace detail
+
+/// start, start + step, ... before stop, each worked out in float64 as start + i * step; int64 if
+/// all three are integers, else float32, unless `options` say otherwise. Throws ValueError unless
+/// all three are finite and step is not 0, or if an integer dtype is to hold a fraction.
+template <class Start, class Stop, class Step = int>
+requires(
+    std::is_arithmetic_v<Start>&& std::is_arithmetic_v<Stop>&& std::is_arithmetic_v<Step>) Tensor
+    arange(Start start, Stop stop, Step step = 1,
+           TensorOptions options = {.dtype = std::is_integral_v<decltype(start + stop + step)>
+                                                 ? Dtype::int64
+                                                 : Dtype::float32}) {
+  return detail::arange(static_cast<double>(start), static_cast<double>(stop),
+                        static_cast<double>(step), options);
+}
 /// `count` numbers from `start` to `stop`, both included, evenly apart; one number is `start`.
 /// Throws ValueError for a negative count or ends that are not finite.
 Tensor linspace(double start, double stop, int64_t count, TensorOptions options = {});

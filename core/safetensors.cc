@@ -179,7 +179,7 @@ class Reader {
     for (const Code& code : kCodes) {
       if (value == code.name) return code.dtype;
     }
-    fail("dtype of tensor {} must be F32, F64, I64, I32, U8 or BOOL, found {}", name,
+    fail("dtype of tensor {} must be F32, F64, F16, BF16, I64, I32, U8 or BOOL, found {}", name,
          excerpt(value));
   }
 

@@ -2,8 +2,8 @@
 //
 // The format (Hugging Face, https://huggingface.co/docs/safetensors): eight bytes with the length n
 // of the header, little endian; n bytes of JSON; then the tensors' bytes, dense, row-major, little
-// endian, without holes. The header maps a name to its dtype ("F32", "F64", "I64", "I32", "U8",
-// "BOOL"), shape and first and last byte; "__metadata__" maps strings to strings.
+// endian, without holes. The header maps a name to its dtype ("F32", "F64", "F16", "BF16", "I64",
+// "I32", "U8", "BOOL"), shape and first and last byte; "__metadata__" maps strings to strings.
 #pragma once
 
 #include <map>

@@ -65,9 +65,10 @@ struct JitterOptions {
 Transform color_jitter(JitterOptions options);
 
 /// Each sample mixed with another one: x = l x + (1 - l) x', and so for the labels, which become
-/// float32 [n, classes]; l is of the distribution Beta(alpha, alpha) (Zhang et al.: "mixup", 2018).
-/// The other one is drawn from all of `others`, which must outlive this, not from the batch: so it
-/// does not depend on the number of ranks. It is changed by `before` first, as the batch was.
+/// float32 [n, classes], as cross_entropy() takes them; l is of the distribution Beta(alpha, alpha)
+/// (Zhang et al.: "mixup", 2018). The other one is drawn from all of `others`, which must outlive
+/// this, not from the batch: so it does not depend on the number of ranks. It is changed by
+/// `before` first, as the batch was.
 Transform mixup(const Dataset& others, int64_t classes, double alpha, Transform before = {});
 
 }  // namespace capstan::data

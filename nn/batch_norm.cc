@@ -21,6 +21,9 @@ BatchNorm::BatchNorm(int64_t channels, BatchNormOptions options)
     : options(options),
       running_mean(zeros({channels}), BufferPolicy::averaged),
       running_var(ones({channels}), BufferPolicy::averaged) {
+  if (!(options.momentum >= 0 && options.momentum <= 1)) {
+    raise<ValueError>("[batch_norm] momentum must be in [0, 1], got {}", options.momentum);
+  }
   if (!options.affine) return;
   weight.emplace(ones({channels}));
   bias.emplace(zeros({channels}));

@@ -18,7 +18,8 @@ struct BatchNormOptions {
 };
 
 /// What BatchNorm1d and BatchNorm2d share. weight, bias and buffers [channels]; the running
-/// variance is divided by n - 1. Throws ShapeError for another number of channels.
+/// variance is divided by n - 1. Throws ShapeError for another number of channels, ValueError for a
+/// momentum outside [0, 1].
 struct BatchNorm : Module {
   BatchNorm(int64_t channels, BatchNormOptions options);
 

@@ -12,6 +12,9 @@ Shape weight_shape(const char* name, Shape shape, int64_t groups) {
   if (groups < 1 || shape[0] % groups != 0 || shape[1] % groups != 0) {
     raise<ValueError>("[{}] a weight {} cannot be cut into {} equal groups", name, shape, groups);
   }
+  if (shape.back() < 1) {
+    raise<ValueError>("[{}] the kernel must be at least 1, got {}", name, shape.back());
+  }
   shape[1] /= groups;
   return shape;
 }

@@ -18,7 +18,8 @@ struct ConvOptions {
 
 /// A kernel of one size along every axis. weight [out, in / groups, kernel...], or [in, out /
 /// groups, kernel...] of a transposed one, and bias [out] start uniform by the weight's fan-in, its
-/// second axis times the kernel's elements. Throws ValueError for groups that do not divide both.
+/// second axis times the kernel's elements. Throws ValueError for groups that do not divide both
+/// and a kernel below 1.
 struct Convolution : Module {
   ConvOptions options;
   Parameter weight;

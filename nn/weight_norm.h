@@ -63,10 +63,12 @@ struct WeightNorm : Layer {
   }
   template <class... Arguments>
   auto forward(Arguments&&... arguments) {
+    struct Cleared {  // also when the layer throws; what the tape needs of it, it keeps
+      WeightNorm& self;
+      ~Cleared() { self.set_weight({}); }
+    } cleared{*this};
     set_weight(weight_norm(weight_v, weight_g));
-    auto result = Layer::forward(std::forward<Arguments>(arguments)...);
-    set_weight({});  // what the tape needs of it, it keeps
-    return result;
+    return Layer::forward(std::forward<Arguments>(arguments)...);
   }
 
   /// The layer with its weight of now as an ordinary parameter.

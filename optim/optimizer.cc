@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "autograd/arithmetic.h"
+#include "autograd/autocast.h"
 #include "autograd/node.h"
 #include "core/raise.h"
 #include "core/state.h"
@@ -73,6 +74,7 @@ void Optimizer::step(double rate) {
   }
   check_reduced(parameters_);
   NoGrad guard;
+  const Autocast exact(std::nullopt);  // a guard of the forward pass may still live
   std::vector<Update> updates;
   std::vector<size_t> indices;
   int64_t elements = 0;

@@ -91,6 +91,15 @@ TEST_CASE("what adds up many numbers or cancels runs in float32") {
   }
 }
 
+TEST_CASE("weights of classes are widened with the logits") {
+  const Autocast guard;
+  const Tensor logits = in(Dtype::bfloat16, {4, 3}),
+               weights = ones({3}, {.dtype = Dtype::bfloat16});
+  const Tensor targets = zeros({4}, {.dtype = Dtype::int64});
+  CHECK(cross_entropy(logits, targets, {.weights = weights}).dtype() == Dtype::float32);
+  CHECK(nll_loss(logits, targets, {.weights = weights}).dtype() == Dtype::float32);
+}
+
 TEST_CASE("the rest keeps or promotes, and float64 stays") {
   const Autocast guard;
   const Tensor narrow = in(Dtype::bfloat16, {3, 3}), wide = in(Dtype::float32, {3, 3}),

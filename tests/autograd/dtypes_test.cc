@@ -1,12 +1,17 @@
 // Tests of the dtypes that operations give, and of gradients across a change of dtype.
 #include <doctest/doctest.h>
 
+#include <cmath>
+
 #include "autograd/elementwise.h"
 #include "autograd/engine.h"
 #include "autograd/indexing.h"
+#include "autograd/losses.h"
+#include "autograd/normalization.h"
 #include "autograd/rearrange.h"
 #include "autograd/reduce.h"
 #include "autograd/sort.h"
+#include "autograd/statistics.h"
 #include "autograd/views.h"
 #include "core/error.h"
 
@@ -35,6 +40,24 @@ TEST_CASE("a number takes the tensor's dtype, unless it is a fraction beside an 
   CHECK((2 * whole - 1 + 3).to_vector<int64_t>() == std::vector<int64_t>{16, 16});
   CHECK((-whole).dtype() == Dtype::int64);
   CHECK_THROWS_AS(of(Dtype::uint8) + 300, ValueError);
+}
+
+TEST_CASE("a tensor is compared with a number, on its own device") {
+  const Tensor x = from_vector<int64_t>({-1, 2, 5}, {3});
+  using Bools = std::vector<bool>;
+  CHECK(equal(x, 2).to_vector<bool>() == Bools{false, true, false});
+  CHECK(not_equal(x, 2).to_vector<bool>() == Bools{true, false, true});
+  CHECK(less(x, 2.5).to_vector<bool>() == Bools{true, true, false});  // not cut to 2
+  CHECK(less_equal(x, -1).to_vector<bool>() == Bools{true, false, false});
+  CHECK(greater(x, 2).to_vector<bool>() == Bools{false, false, true});
+  CHECK(greater_equal(x, 2).to_vector<bool>() == Bools{false, true, true});
+  CHECK(maximum(x, 2).to_vector<int64_t>() == std::vector<int64_t>{2, 2, 5});
+  CHECK(minimum(x, 2).to_vector<int64_t>() == std::vector<int64_t>{-1, 2, 2});
+  CHECK(floor_divide(x, 2).to_vector<int64_t>() == std::vector<int64_t>{-1, 1, 2});
+  CHECK(remainder(x, 2).to_vector<int64_t>() == std::vector<int64_t>{1, 0, 1});
+  const Tensor planned = empty({3}, {Dtype::bfloat16, Device::meta()});
+  CHECK(greater(planned, 0.1).device() == Device::meta());
+  CHECK(maximum(planned, 0.1).dtype() == Dtype::bfloat16);
 }
 
 TEST_CASE("division is true, sums of integers are wide, casts cut towards zero") {
@@ -86,6 +109,46 @@ TEST_CASE("the operations that take every dtype keep it") {
     CHECK_FALSE(any(isnan(x)).item<bool>());
     CHECK_FALSE(any(isinf(x)).item<bool>());
     CHECK(all(isfinite(x)).item<bool>());
+  }
+}
+
+TEST_CASE("what is summed inside an operation may leave the range of 16 bits, and its digits") {
+  const int64_t n = 100'000;  // float16 ends at 65504
+  for (const Dtype dtype : {Dtype::float16, Dtype::bfloat16}) {
+    CAPTURE(to_string(dtype));
+    const auto check = [&](const Tensor& got, double expected) {
+      CHECK(got.dtype() == dtype);
+      CHECK(got.item<double>() == doctest::Approx(expected).epsilon(0x1p-8));
+    };
+    const Tensor zero = zeros({n}, {.dtype = dtype}), one = ones({n}, {.dtype = dtype});
+    const Tensor far = full({1000}, 300, {.dtype = dtype});  // its squares
+    check(mean(one), 1);
+    check(max(mean(expand(one, {3, n}), {1})), 1);
+    check(var(cat({one, -one})), 1);
+    check(stddev(cat({far, -far})), 300);
+    check(norm(one), std::sqrt(n));
+    check(norm(far), 300 * std::sqrt(1000));
+    check(norm(far, 3), 300 * std::cbrt(1000));
+    check(logsumexp(zero), std::log(n));
+    check(mse_loss(one, zero), 1);
+    check(l1_loss(one, zero), 1);
+    check(smooth_l1_loss(one, zero, 0.5), 0.75);
+    check(huber_loss(one, zero, 0.5), 0.375);
+    check(binary_cross_entropy(one * 0.25, one), std::log(4));
+    check(binary_cross_entropy_with_logits(zero, one), std::log(2));
+    check(binary_cross_entropy_with_logits(zero, one, LossReduction::mean, &one), std::log(2));
+    const Tensor rows = zeros({n, 2}, {.dtype = dtype});
+    check(kl_div(rows - 2, rows + 0.5), 2 + std::log(0.5));
+    const Tensor targets = zeros({n}, {.dtype = Dtype::int64});
+    check(cross_entropy(rows, targets), std::log(2));
+    check(cross_entropy(rows, targets, {.label_smoothing = 0.5}), std::log(2));
+    check(nll_loss(rows - 2, targets, {.weights = ones({2}, {.dtype = dtype})}), 2);
+    check(sum(weight_norm(far, ones({}, {.dtype = dtype}))), std::sqrt(1000));
+
+    const Tensor x = require_grad(dense_copy(one));
+    backward(norm(x) + mse_loss(x, zero) * 1000);
+    check(max(x.grad()), 1 / std::sqrt(n) + 2000.0 / n);
+    check(min(x.grad()), 1 / std::sqrt(n) + 2000.0 / n);
   }
 }
 

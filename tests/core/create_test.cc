@@ -30,6 +30,10 @@ TEST_CASE("arange stops before its end, going up or down") {
   CHECK(arange(0, 4, 2).to_vector<double>() == Numbers{0, 2});
   CHECK(arange(1, 0, -0.25).to_vector<double>() == Numbers{1, 0.75, 0.5, 0.25});
   CHECK(arange(3, 3, 1).shape() == Shape{0});
+  CHECK(arange(1, 4).dtype() == Dtype::int64);
+  CHECK(arange(1, 4.0).dtype() == Dtype::float32);
+  CHECK(arange(1, 4, 0.5).dtype() == Dtype::float32);
+  CHECK(arange(4, {}).to_vector<double>() == Numbers{0, 1, 2, 3});  // options, not an end of 0
   CHECK(arange(3, 0, 1).shape() == Shape{0});
   CHECK(arange(-2, 2, 1, {.dtype = Dtype::int64}).to_vector<int64_t>() ==
         std::vector<int64_t>{-2, -1, 0, 1});

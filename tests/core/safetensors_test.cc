@@ -235,7 +235,8 @@ TEST_CASE("bad tensors") {
   };
   refused(R"({"x":1})", "tensor x must have dtype, shape and data_offsets, found 1");
   refused(R"({"x":{"dtype":"F32","shape":[2]}})", "must have dtype, shape and data_offsets");
-  refused(header_of("\"F8_E4M3\"", "[8]", "[0,8]"), "dtype of tensor x");
+  refused(header_of("\"F8_E4M3\"", "[8]", "[0,8]"),
+          "dtype of tensor x must be F32, F64, F16, BF16, I64, I32, U8 or BOOL");
   refused(header_of("4", "[4]", "[0,8]"), "dtype of tensor x");
   refused(header_of("\"F32\"", "2", "[0,8]"), "shape of tensor x");
   refused(header_of("\"F32\"", "[-2]", "[0,8]"), "shape of tensor x");

@@ -61,7 +61,7 @@ TEST_CASE("convolutions say what does not fit, and name themselves") {
   CHECK_THROWS_WITH_AS(ConvTranspose1d(4, 6, 3, {.groups = 0}),
                        "[conv_transpose1d] a weight [4, 6, 3] cannot be cut into 0 equal groups",
                        ValueError);
-  CHECK_THROWS_WITH_AS(Conv1d(4, 6, 0), "[init] a layer needs at least one input, got 0",
+  CHECK_THROWS_WITH_AS(Conv1d(4, 6, 0), "[conv1d] the kernel must be at least 1, got 0",
                        ValueError);
   Conv3d blocks(1, 1, 3);
   CHECK_THROWS_WITH_AS(blocks(ones({1, 1, 3, 3})), Contains("[conv3d] takes"), ShapeError);

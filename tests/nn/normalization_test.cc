@@ -77,6 +77,9 @@ TEST_CASE("normalising layers say what does not fit") {
       "[batch_norm] takes [n, channels] or [n, channels, length] of 3 channels, got [2, 3, 4, 4]",
       ShapeError);
   CHECK_THROWS_AS(BatchNorm2d(3)(ones({2, 4, 4, 4})), ShapeError);
+  CHECK_THROWS_WITH_AS(BatchNorm1d(3, {.momentum = 1.5}),
+                       "[batch_norm] momentum must be in [0, 1], got 1.5", ValueError);
+  CHECK_THROWS_AS(BatchNorm2d(3, {.momentum = -0.1}), ValueError);
   CHECK_THROWS_AS(BatchNorm1d(3)(ones({3})), ShapeError);
   CHECK_THROWS_AS(BatchNorm1d(3)(ones({1, 3})), ShapeError);
 }

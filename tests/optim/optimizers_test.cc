@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "autograd/autocast.h"
 #include "autograd/views.h"
 #include "core/error.h"
 #include "core/threads.h"
@@ -254,6 +255,21 @@ TEST_CASE("any number of threads gives the same bits") {
       CHECK(got == expected);
     }
     set_thread_count(1);
+  }
+}
+
+TEST_CASE("a step inside an Autocast is the same, to the last bit") {
+  for (const Setting& setting : settings()) {
+    CAPTURE(setting.name);
+    const auto plain = setting.make(float32_parameters({{7, 5}, {4, 9}}));
+    const auto inside = setting.make(float32_parameters({{7, 5}, {4, 9}}));
+    take_steps(setting, *plain, 0, 2);
+    const Autocast guard;
+    take_steps(setting, *inside, 0, 2);
+    for (size_t i = 0; i < 2; ++i) {
+      CHECK(inside->parameters()[i].second.to_vector<float>() ==
+            plain->parameters()[i].second.to_vector<float>());
+    }
   }
 }
 
