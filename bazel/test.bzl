@@ -27,24 +27,24 @@ def capstan_script_test(name, script, program, data = [], size = "small", tags =
         tags = tags + ["cpu:2"],
     )
 
-def capstan_tests(deps = [], program = None, sizes = {}, np = [1, 2, 4]):
+def capstan_tests(deps = [], programs = None, sizes = {}, np = [1, 2, 4]):
     """The tests of a folder and those below it, by the names of their files.
 
     - X_mpi_test.cc runs on several numbers of ranks (capstan_mpi_test).
     - Any other X_test.cc is a program of its own (capstan_test).
-    - X_test.sh tests a program (capstan_script_test): that of X_program.cc, or else the folder's.
+    - X_test.sh tests a program (capstan_script_test): that of X_program.cc, or else X of the package `programs`.
 
     Every test sees the headers of its folder, and finds the files of each `testdata/` at their path in the workspace.
 
     Args:
       deps: the libraries under test.
-      program: the program of scripts that have none of their own.
+      programs: the package with the programs of scripts that have none of their own.
       sizes: Bazel's size ("medium", "large") by the test's name, where it is not "small".
       np: numbers of ranks.
     """
     headers = native.glob(["**/*.h"])
     data = native.glob(["**/testdata/**"])
-    programs = native.glob(["**/*_program.cc"])
+    own_programs = native.glob(["**/*_program.cc"])
 
     for source in native.glob(["**/*_test.cc"]):
         name = source[:-len(".cc")]
@@ -54,7 +54,7 @@ def capstan_tests(deps = [], program = None, sizes = {}, np = [1, 2, 4]):
         else:
             capstan_test(name = name, srcs = [source] + headers, deps = deps, data = data, size = size)
 
-    for source in programs:
+    for source in own_programs:
         native.cc_binary(
             name = source[:-len(".cc")],
             testonly = True,
@@ -64,11 +64,12 @@ def capstan_tests(deps = [], program = None, sizes = {}, np = [1, 2, 4]):
 
     for script in native.glob(["**/*_test.sh"]):
         name = script[:-len(".sh")]
-        own = name[:-len("_test")] + "_program"
+        tested = name[:-len("_test")]
+        own = tested + "_program"
         capstan_script_test(
             name = name,
             script = script,
-            program = ":" + own if own + ".cc" in programs else program,
+            program = ":" + own if own + ".cc" in own_programs else "%s:%s" % (programs, tested),
             data = data,
             size = sizes.get(name, "small"),
         )

@@ -55,6 +55,12 @@ void Bpe::add_token(const std::string& written, int64_t token) {
   token_of_.emplace(*bytes, token);
 }
 
+void Bpe::add_byte(char byte, int64_t token) {
+  const std::string bytes(1, byte);
+  add(bytes, token);
+  token_of_.emplace(bytes, token);
+}
+
 void Bpe::add_literal(const std::string& text, int64_t token) {
   const std::string* known = bytes(token);
   if (!known || *known != text) add(text, token);
@@ -115,6 +121,10 @@ const Bpe::Merge* Bpe::merge_of(int64_t left, int64_t right) const {
 void Bpe::encode(std::string_view word, std::vector<int64_t>& out) const {
   if (whole_words_) {
     if (const auto token = find(word)) return out.push_back(*token);
+  }
+  if (merges_.empty()) {
+    for (char byte : word) out.push_back(byte_tokens_[static_cast<uint8_t>(byte)]);
+    return;
   }
   struct Symbol {
     int64_t token;  // -1: merged into the one before

@@ -19,6 +19,8 @@ class Bpe {
   /// Adds a token under its written form. Throws ValueError for a number outside [0, 2^31), one
   /// that is taken, or a form that stands for no bytes.
   void add_token(const std::string& written, int64_t token);
+  /// Adds the token of one byte.
+  void add_byte(char byte, int64_t token);
   /// Adds a token that stands for `text` itself and takes no part in merges, unless there is one of
   /// that number and text. Throws ValueError as above.
   void add_literal(const std::string& text, int64_t token);

@@ -1,14 +1,14 @@
 // Defines TokenDataset, a long row of tokens as samples for a language model, and write_tokens(),
-// which makes its files.
+// which makes files of such rows.
 //
 // A file is the tokens and nothing else: each an unsigned number of 2 or 4 bytes, little endian (as
 // nanoGPT, Megatron and others keep them). It is mapped, so it may be larger than the memory.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <string>
 
-#include "data/bytes.h"
 #include "data/dataset.h"
 
 namespace capstan::data {
@@ -27,18 +27,26 @@ class TokenDataset : public Dataset {
   /// Throws IoError for a file that is missing or no whole number of tokens, ValueError for options
   /// out of range.
   TokenDataset(const std::string& path, const TokenOptions& options);
+  /// Of tokens in memory. Throws ValueError as write_tokens() does for those that do not fit.
+  TokenDataset(std::span<const int64_t> tokens, const TokenOptions& options);
 
-  /// Tokens of the whole file.
-  int64_t tokens() const { return std::ssize(file_.bytes()) / options_.token_bytes; }
+  /// The samples within the tokens from `begin` to before `end`, without a copy. Throws ValueError
+  /// unless 0 <= begin <= end <= tokens().
+  TokenDataset part(int64_t begin, int64_t end) const;
+
+  int64_t context() const { return options_.context; }
+  int64_t tokens() const { return std::ssize(bytes_) / options_.token_bytes; }
+  /// The token at a place in [0, tokens()). Throws IoError for one outside the vocabulary.
+  int64_t token(int64_t position) const;
   int64_t size() const override;
   /// Inputs and labels int64 [n, context]. Throws IoError for a token outside the vocabulary.
   Batch batch(std::span<const int64_t> indices) const override;
 
  private:
-  int64_t token(int64_t position) const;
-
   TokenOptions options_;
-  MappedFile file_;
+  std::string name_;  // of the file
+  std::shared_ptr<const void> owner_;
+  std::span<const std::byte> bytes_;
 };
 
 /// Writes a file for TokenDataset, atomically. Throws ValueError for a token that does not fit.

@@ -248,6 +248,15 @@ Tokenizer Tokenizer::from_vocabulary(const std::string& vocab_path, const std::s
   return Tokenizer(std::move(rules));
 }
 
+Tokenizer Tokenizer::of_bytes() {
+  auto rules = std::make_shared<Rules>();
+  for (int byte = 0; byte < 256; ++byte) {
+    rules->bpe.add_byte(static_cast<char>(byte), byte);
+  }
+  rules->finish();
+  return Tokenizer(std::move(rules));
+}
+
 std::vector<int64_t> Tokenizer::encode(std::string_view text) const {
   std::vector<int64_t> out;
   size_t begin = 0, at = 0;  // of the ordinary text, and of what is looked at

@@ -34,6 +34,9 @@ class Tokenizer {
   static Tokenizer from_vocabulary(const std::string& vocab_path, const std::string& merges_path,
                                    const std::vector<std::string>& special = {});
 
+  /// The tokenizer without merges: every byte is the token of its number.
+  static Tokenizer of_bytes();
+
   /// The tokens of any bytes. A special token's text becomes that token. Throws ValueError if the
   /// pattern gives up on the text, which needs one made for that.
   std::vector<int64_t> encode(std::string_view text) const;

@@ -4,6 +4,7 @@
 #include "autograd/node.h"
 #include "autograd/reduce.h"
 #include "autograd/softmax.h"
+#include "autograd/views.h"
 #include "data/loader.h"
 
 namespace capstan::models {
@@ -13,23 +14,23 @@ int64_t count_correct(const Tensor& logits, const Tensor& labels) {
   return sum(equal(argmax(logits, 1), labels)).item<int64_t>();
 }
 
-Evaluation evaluate(const ImageModel& model, const data::Dataset& dataset,
+Evaluation evaluate(const Classifier& model, const data::Dataset& dataset,
                     distributed::Communicator& communicator, int64_t batch) {
   const data::DataLoader loader(dataset, {.batch = batch * communicator.size(),
                                           .rank = communicator.rank(),
                                           .ranks = communicator.size()});
-  Tensor counts = zeros({2}, {.dtype = Dtype::int64});  // samples, correct ones
+  Tensor counts = zeros({2}, {.dtype = Dtype::int64});  // labels, correct ones
   Tensor loss = zeros({}, {.dtype = Dtype::float64});   // summed
 
   const NoGrad guard;
   model.module().eval();
   for (const data::Batch& part : loader.epoch(0)) {
     if (part.size() == 0) continue;
-    const Tensor logits = model(part.inputs);
-    counts.mutable_data<int64_t>()[0] += part.size();
-    counts.mutable_data<int64_t>()[1] += count_correct(logits, part.labels);
+    const Tensor logits = model(part.inputs), labels = flatten(part.labels);
+    counts.mutable_data<int64_t>()[0] += labels.numel();
+    counts.mutable_data<int64_t>()[1] += count_correct(logits, labels);
     *loss.mutable_data<double>() +=
-        cross_entropy(logits, part.labels, LossReduction::sum).item<double>();
+        cross_entropy(logits, labels, LossReduction::sum).item<double>();
   }
   model.module().train();
 

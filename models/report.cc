@@ -52,10 +52,12 @@ ProgressStyle style_on(const distributed::Communicator& communicator, const Trai
 
 }  // namespace
 
-Report::Report(const TrainOptions& options, distributed::Communicator& communicator,
-               std::ostream& out, int64_t step, int64_t last_step, int64_t steps_per_epoch)
-    : title_(fmt::format("{} with {} on {} {}", options.model, options.optimizer,
-                         communicator.size(), communicator.size() == 1 ? "rank" : "ranks")),
+Report::Report(const TrainOptions& options, const Task& task,
+               distributed::Communicator& communicator, std::ostream& out, int64_t step,
+               int64_t last_step, int64_t steps_per_epoch)
+    : task_(task),
+      title_(fmt::format("{} with {} on {} {}", task.name, options.optimizer, communicator.size(),
+                         communicator.size() == 1 ? "rank" : "ranks")),
       bar_(out, style_on(communicator, options),
            (last_step + steps_per_epoch - 1) / steps_per_epoch, last_step, step) {
   communicator.together("output files", [&] {
@@ -80,8 +82,8 @@ void Report::step(StepRecord record, double accuracy, int64_t samples, double se
 
 void Report::evaluation(int64_t step, int64_t epoch, const Evaluation& evaluation) {
   metrics_.add(EvaluationRecord{step, epoch, evaluation.accuracy(), evaluation.loss});
-  bar_.message(fmt::format("epoch {}, step {}: test accuracy {:.2f} %, test loss {:.4f}", epoch,
-                           step, 100 * evaluation.accuracy(), evaluation.loss));
+  bar_.message(fmt::format("epoch {}, step {}: {}, {}", epoch, step, task_.result(evaluation),
+                           task_.details(evaluation)));
   // A run that was resumed without its metrics leaves the picture as it is until its first step.
   if (!plot_.empty() && !metrics_.steps().empty()) write_plot(plot_, metrics_, title_);
 }

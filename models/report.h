@@ -4,21 +4,21 @@
 
 #include <ostream>
 
-#include "models/evaluate.h"
 #include "models/metrics.h"
 #include "models/progress_bar.h"
+#include "models/task.h"
 #include "models/train_options.h"
 
 namespace capstan::models {
 
 class Report {
  public:
-  /// Of a run that goes from `step` to `last_step`, in epochs of `steps_per_epoch`. Makes the
-  /// folders of all output files and sees that all can be written, so that a run does not fail
-  /// after hours. A collective: throws SharedError on every rank for an output that cannot be
-  /// written, or that would overwrite another one.
-  Report(const TrainOptions& options, distributed::Communicator& communicator, std::ostream& out,
-         int64_t step, int64_t last_step, int64_t steps_per_epoch);
+  /// Of a run of `task`, which must outlive this, that goes from `step` to `last_step`, in epochs
+  /// of `steps_per_epoch`. Makes the folders of all output files and sees that all can be written,
+  /// so that a run does not fail after hours. A collective: throws SharedError on every rank for an
+  /// output that cannot be written, or that would overwrite another one.
+  Report(const TrainOptions& options, const Task& task, distributed::Communicator& communicator,
+         std::ostream& out, int64_t step, int64_t last_step, int64_t steps_per_epoch);
 
   /// A step that took `samples` samples and `seconds` seconds; `accuracy` is that of this rank's.
   void step(StepRecord record, double accuracy, int64_t samples, double seconds);
@@ -30,6 +30,7 @@ class Report {
   double samples_per_second() const { return seconds_ > 0 ? samples_ / seconds_ : 0; }
 
  private:
+  const Task& task_;
   std::string plot_, title_;
   Metrics metrics_;
   ProgressBar bar_;

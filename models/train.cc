@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "autograd/softmax.h"
+#include "autograd/views.h"
 #include "core/raise.h"
 #include "core/random.h"
 #include "data/loader.h"
@@ -66,26 +67,26 @@ Generator dropout_of(uint64_t seed, int64_t step) {
 }
 
 /// Runs forward and backward over one step's `passes` batches of this rank; afterwards the
-/// gradients are those of all ranks. Returns the share of this rank's samples that the model got
+/// gradients are those of all ranks. Returns the share of this rank's labels that the model got
 /// right.
-double accumulate_gradients(const ImageModel& model, Ddp& ddp, data::Epoch& batches, int64_t passes,
+double accumulate_gradients(const Classifier& model, Ddp& ddp, data::Epoch& batches, int64_t passes,
                             int rank, const Generator& dropout) {
-  int64_t correct = 0, samples = 0;
+  int64_t correct = 0, all = 0;
   data::Batch batch;
   for (int64_t pass = 0; pass < passes; ++pass) {
     default_generator() = dropout.fork(rank * passes + pass);  // the number of the virtual shard
     batches.next(batch);
     const Sync sync = pass == passes - 1 ? Sync::yes : Sync::no;
     if (batch.size() > 0) {
-      const Tensor logits = model(batch.inputs);
-      ddp.backward(cross_entropy(logits, batch.labels), static_cast<double>(batch.size()), sync);
-      correct += count_correct(logits, batch.labels);
-      samples += batch.size();
+      const Tensor logits = model(batch.inputs), labels = flatten(batch.labels);
+      ddp.backward(cross_entropy(logits, labels), static_cast<double>(batch.size()), sync);
+      correct += count_correct(logits, labels);
+      all += labels.numel();
     } else {
       ddp.backward_without_data(sync);
     }
   }
-  return samples > 0 ? static_cast<double>(correct) / static_cast<double>(samples) : 0;
+  return all > 0 ? static_cast<double>(correct) / static_cast<double>(all) : 0;
 }
 
 /// Asks all ranks whether one of them was told to stop; the answer travels while they compute.
@@ -116,35 +117,32 @@ double seconds_since(Clock::time_point begin) {
 
 }  // namespace
 
-TrainResult train(const TrainOptions& options, Communicator& communicator,
-                  const data::Dataset& training_set, const data::Dataset& test_set,
+TrainResult train(const TrainOptions& options, Task& task, Communicator& communicator,
                   std::ostream& out) {
-  check(options);
-  if (training_set.size() == 0) raise<ValueError>("[train] the training set has no samples");
-  if (test_set.size() == 0) raise<ValueError>("[train] the test set has no samples");
+  if (task.training_set.size() == 0) raise<ValueError>("[train] the training set has no samples");
+  if (task.test_set.size() == 0) raise<ValueError>("[train] the test set has no samples");
   const int rank = communicator.rank(), ranks = communicator.size();
   communicator.set_all_reduce(distributed::algorithm_of(options.all_reduce));
 
-  manual_seed(options.seed);
-  ImageModel model = make_image_model(options.model, options.dropout);
+  Classifier& model = task.model;
   for (const Dtype dtype : {Dtype::float64, Dtype::bfloat16}) {
     if (options.dtype == to_string(dtype)) model.to(dtype);
   }
   if (options.autocast) model.autocast();
   const auto optimizer = make_optimizer(options, model.module().parameters());
   const int64_t shards = options.virtual_shards(ranks);
-  const data::DataLoader loader(training_set, {.batch = options.samples_per_step(ranks),
-                                               .accumulate = options.accumulate,
-                                               .shuffle = true,
-                                               .seed = options.seed,
-                                               .rank = rank,
-                                               .ranks = ranks,
-                                               .virtual_shards = shards});
+  const data::DataLoader loader(task.training_set, {.batch = options.samples_per_step(ranks),
+                                                    .accumulate = options.accumulate,
+                                                    .shuffle = true,
+                                                    .seed = options.seed,
+                                                    .rank = rank,
+                                                    .ranks = ranks,
+                                                    .virtual_shards = shards});
   const int64_t epoch_steps = loader.steps_per_epoch();
   const optim::WarmupCosine rate = make_schedule(options, epoch_steps, ranks);
   const int64_t last_step = options.steps.value_or(rate.total);
 
-  const TrainState::Run run{options.model, options.optimizer, options.seed, training_set.size()};
+  const TrainState::Run run{task.name, options.optimizer, options.seed, task.training_set.size()};
   TrainState state{model.module(), *optimizer, run};
   if (options.resume) state.load(options.checkpoint, communicator);
   Ddp ddp(model.module(), communicator,
@@ -154,7 +152,7 @@ TrainResult train(const TrainOptions& options, Communicator& communicator,
            .hook = make_hook(options),
            .check_nan = options.check_nan,
            .check_replicas = options.check_replicas.value_or(0)});
-  Report report(options, communicator, out, state.step, last_step, epoch_steps);
+  Report report(options, task, communicator, out, state.step, last_step, epoch_steps);
   const auto save = [&] {
     state.gradient_order = ddp.order();
     if (rank == 0 && !options.checkpoint.empty()) state.save(options.checkpoint);
@@ -167,7 +165,7 @@ TrainResult train(const TrainOptions& options, Communicator& communicator,
     // Before an epoch and not after one, so that a resumed run makes up for the evaluation that was
     // missed when the run was stopped, or killed after the last save.
     if (ended || (at.step == 0 && at.epoch > 0)) {
-      const Evaluation test = evaluate(model, test_set, communicator);
+      const Evaluation test = evaluate(model, task.test_set, communicator, task.test_batch);
       report.evaluation(state.step, at.step == 0 ? at.epoch : at.epoch + 1, test);
       if (ended) result.test = test;
     }
@@ -201,6 +199,10 @@ TrainResult train(const TrainOptions& options, Communicator& communicator,
 
   result.step = state.step;
   result.samples_per_second = report.samples_per_second();
+  result.speed_text = fmt::format(
+      "{:.0f} {}/s", result.samples_per_second * static_cast<double>(task.units_per_sample),
+      task.unit);
+  if (result.test) result.test_text = task.result(*result.test);
   result.hidden_communication = ddp.overlap().hidden();
   result.weights_sha256 = weights_sha256(model.module());
   result.steps = report.metrics().steps();

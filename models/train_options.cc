@@ -1,180 +1,78 @@
-// Reading order: parse_command_line (what can be said), check (what is refused), the defaults.
+// Reading order: list (what can be said), check (what is refused), the defaults.
 #include "models/train_options.h"
 
-#include <CLI/CLI.hpp>
+#include <algorithm>
 #include <bit>
-#include <charconv>
 #include <cmath>
-#include <limits>
 
 #include "core/raise.h"
 #include "distributed/comm/algorithm.h"
+#include "models/option_checks.h"
 #include "optim/schedule.h"
 
 namespace capstan::models {
 
-namespace {
-
-/// Refuses what is not a T: CLI11 makes a number that is too large the largest.
-template <class T>
-std::string check_integer(const std::string& text) {
-  T value;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error == std::errc() && end == text.data() + text.size()) return "";
-  using Limits = std::numeric_limits<T>;
-  return fmt::format("expected an integer in [{}, {}], got {}", Limits::min(), Limits::max(), text);
-}
-
-/// The type of an option's value, whether it may be left open or not (never called).
-template <class T>
-T value_of(const std::optional<T>&);
-template <class T>
-T value_of(const T&);
-
-/// The options of one group of the help text.
-class Group {
- public:
-  Group(CLI::App& app, const char* name) : app_(app), name_(name) {}
-
-  /// An option that sets `field`, or a flag if that is a bool.
-  template <class T>
-  CLI::Option* add(const char* option, T& field, const std::string& help) {
-    using Value = decltype(value_of(field));
-    if constexpr (std::is_same_v<Value, bool>) {
-      return app_.add_flag(option, field, help)->group(name_);
-    } else {
-      CLI::Option* added = app_.add_option(option, field, help)->group(name_);
-      if constexpr (std::is_integral_v<Value>) added->check(check_integer<Value>, "");
-      return added;
-    }
-  }
-
- private:
-  CLI::App& app_;
-  const char* name_;
-};
-
-}  // namespace
-
-CommandLine parse_command_line(int argc, const char* const* argv) {
-  CommandLine line;
-  TrainOptions& o = line.options;
-  CLI::App app(
-      "Trains a classifier on Fashion-MNIST, alone or on many ranks:\n"
-      "  train_image --model lenet --epochs 5\n"
-      "  mpirun -np 4 train_image --model lenet --epochs 5");
-  app.option_defaults()->always_capture_default();
-  // The last one counts, so that a script's options can be followed by a person's.
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
-
-  Group model(app, "Model");
-  model.add("--model", o.model, "mlp or lenet");
-  model.add("--dropout", o.dropout, "Probability of dropping an activation");
-  model.add("--dtype", o.dtype, "float32, float64 or bfloat16: of weights and gradients");
-  model.add("--autocast", o.autocast, "Compute products in bfloat16");
-  model.add("--seed", o.seed, "Of weights, order of samples and dropout");
-
-  Group data(app, "Data");
-  auto* folder = data.add("--data", o.data, "Folder of the four IDX files, plain or gzip");
-
-  Group length(app, "Length");
-  length.add("--epochs", o.epochs, "Passes over the data; the rate's schedule ends with them");
-  length.add("--steps", o.steps, "Stop at this step of the schedule; --resume goes on");
-
-  Group batch(app, "Batch");
-  auto* of_rank = batch.add("--batch", o.batch, "Samples of one forward pass on one rank");
-  batch
+void list(TrainOptions& o, OptionReader& reader) {
+  reader.group("Model")
+      .add("--dropout", o.dropout, "Probability of dropping an activation")
+      .add("--dtype", o.dtype, "float32, float64 or bfloat16: of weights and gradients")
+      .add("--autocast", o.autocast, "Compute products in bfloat16")
+      .add("--seed", o.seed, "Of weights, order of samples and dropout");
+  reader.group("Length")
+      .add("--epochs", o.epochs, "Passes over the data; the rate's schedule ends with them")
+      .add("--steps", o.steps, "Stop at this step of the schedule; --resume goes on");
+  reader.group("Batch")
+      .add("--batch", o.batch, "Samples of one forward pass on one rank")
       .add("--global-batch", o.global_batch,
            "Samples of one step, over all ranks and accumulated passes")
-      ->excludes(of_rank);
-  batch.add("--accumulate", o.accumulate, "Forward and backward passes of one step, at least");
-  batch.add("--reproducible", o.reproducible,
-            "Virtual shards of a --global-batch, 0 for none: the same weights on every number of "
-            "ranks that divides them (16, if ranks and passes divide it)");
+      .excludes("--batch")
+      .add("--accumulate", o.accumulate, "Forward and backward passes of one step, at least")
+      .add("--reproducible", o.reproducible,
+           "Virtual shards of a --global-batch, 0 for none: the same weights on every number of "
+           "ranks that divides them (16, if ranks and passes divide it)");
+  reader.group("Optimizer")
+      .add("--optimizer", o.optimizer, "sgd or adamw")
+      .add("--rate", o.rate, "Highest learning rate (sgd 0.02, adamw 0.001)")
+      .add("--scale-rate", o.scale_rate, "Linear scaling rule: multiply the rate by the ranks")
+      .add("--warmup", o.warmup, "Steps until the rate is reached (a fifth of the schedule)")
+      .add("--weight-decay", o.weight_decay, "Weight decay (sgd 0.0005, adamw 0.01)")
+      .add("--momentum", o.momentum, "Momentum of sgd")
+      .add("--nesterov,!--no-nesterov", o.nesterov, "Nesterov's momentum in sgd (the default)")
+      .add("--clip", o.clip, "Limit of the norm of all gradients");
+  reader.group("Machine")
+      .add("--threads", o.threads, "Threads of each rank (its share of the cores)")
+      .of_rank()  // machines may have more or fewer cores
+      .add("--bucket-mb", o.bucket_mb, "MiB of gradients that are reduced together");
+  reader.group("Ranks")
+      .add("--compress", o.compress, "Send gradients as none, bfloat16, float16 or powersgd")
+      .add("--check-nan", o.check_nan, "Name the parameter and the rank of a gradient that is NaN")
+      .add("--check-replicas", o.check_replicas,
+           "Compare the weights of all ranks every so many steps")
+      .add("--all-reduce", o.all_reduce, "Algorithm: " + distributed::algorithm_names());
+  reader.group("Output")
+      .add("--checkpoint", o.checkpoint, "Folder to save to, after each epoch and at the end")
+      .add("--save-every", o.save_every, "Save every so many steps, too")
+      .add("--resume", o.resume, "Continue from the checkpoint")
+      .add("--metrics", o.metrics, "File for a JSON line a step and an evaluation")
+      .add("--plot", o.plot, "SVG file for the curves of loss and accuracy")
+      .add("--progress", o.progress, "auto, bar, lines or none")
+      .add("--quiet", o.quiet, "Print the results only");
+}
 
-  Group optimizer(app, "Optimizer");
-  optimizer.add("--optimizer", o.optimizer, "sgd or adamw");
-  optimizer.add("--rate", o.rate, "Highest learning rate (sgd 0.02, adamw 0.001)");
-  optimizer.add("--scale-rate", o.scale_rate,
-                "Linear scaling rule: multiply the rate by the ranks");
-  optimizer.add("--warmup", o.warmup, "Steps until the rate is reached (a fifth of the schedule)");
-  optimizer.add("--weight-decay", o.weight_decay, "Weight decay (sgd 0.0005, adamw 0.01)");
-  auto* momentum = optimizer.add("--momentum", o.momentum, "Momentum of sgd");
-  auto* nesterov = optimizer.add("--nesterov,!--no-nesterov", o.nesterov,
-                                 "Nesterov's momentum in sgd (the default)");
-  optimizer.add("--clip", o.clip, "Limit of the norm of all gradients");
-
-  Group machine(app, "Machine");
-  auto* threads =
-      machine.add("--threads", o.threads, "Threads of each rank (its share of the cores)");
-  machine.add("--bucket-mb", o.bucket_mb, "MiB of gradients that are reduced together");
-
-  Group ranks(app, "Ranks");
-  ranks.add("--compress", o.compress, "Send gradients as none, bfloat16, float16 or powersgd");
-  ranks.add("--check-nan", o.check_nan,
-            "Name the parameter and the rank of a gradient that is NaN");
-  ranks.add("--check-replicas", o.check_replicas,
-            "Compare the weights of all ranks every so many steps");
-  ranks.add("--all-reduce", o.all_reduce, "Algorithm: " + distributed::algorithm_names());
-
-  Group output(app, "Output");
-  output.add("--checkpoint", o.checkpoint, "Folder to save to, after each epoch and at the end");
-  output.add("--save-every", o.save_every, "Save every so many steps, too");
-  output.add("--resume", o.resume, "Continue from the checkpoint");
-  output.add("--metrics", o.metrics, "File for a JSON line a step and an evaluation");
-  output.add("--plot", o.plot, "SVG file for the curves of loss and accuracy");
-  output.add("--progress", o.progress, "auto, bar, lines or none");
-  output.add("--quiet", o.quiet, "Print the results only");
-
-  // Ranks need not agree on these: a machine may keep its copy of the data elsewhere, and have more
-  // or fewer cores.
-  for (CLI::Option* own : {folder, threads}) own->configurable(false);
-
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    line.help = app.help();
-    return line;
-  } catch (const CLI::ParseError& error) {
-    raise<ValueError>("[options] {} (--help lists the options)", error.what());
-  }
-  if (o.optimizer == "adamw" && momentum->count() + nesterov->count() > 0) {
+void settle(TrainOptions& o, const OptionReader& reader) {
+  const bool momentum = reader.given("--momentum"), nesterov = reader.given("--nesterov");
+  if (o.optimizer == "adamw" && (momentum || nesterov)) {
     raise<ValueError>("[options] --momentum and --nesterov belong to --optimizer sgd, not adamw");
   }
-  if (o.momentum == 0 && nesterov->count() == 0) o.nesterov = false;
-  check(o);
-  line.shared = app.config_to_str();
-  return line;
+  if (o.momentum == 0 && !nesterov) o.nesterov = false;
 }
-
-namespace {
-
-template <class T>
-void require(bool holds, const char* option, const std::string& rule, const T& value) {
-  if (!holds) raise<ValueError>("[options] {} must be {}, got {}", option, rule, value);
-}
-
-template <class T>
-void require_positive(const char* option, const std::optional<T>& value) {
-  if (value) require(*value > 0 && std::isfinite(*value), option, "above 0", *value);
-}
-
-bool is_among(const std::string& value, std::initializer_list<const char*> choices) {
-  return std::find(choices.begin(), choices.end(), value) != choices.end();
-}
-
-}  // namespace
 
 // Comparisons are written so that a NaN fails them.
 void check(const TrainOptions& o) {
-  require(is_among(o.model, {"mlp", "lenet"}), "--model", "mlp or lenet", o.model);
-  require(is_among(o.optimizer, {"sgd", "adamw"}), "--optimizer", "sgd or adamw", o.optimizer);
-  require(is_among(o.dtype, {"float32", "float64", "bfloat16"}), "--dtype",
-          "float32, float64 or bfloat16", o.dtype);
-  require(is_among(o.progress, {"auto", "bar", "lines", "none"}), "--progress",
-          "auto, bar, lines or none", o.progress);
-  require(is_among(o.compress, {"none", "bfloat16", "float16", "powersgd"}), "--compress",
-          "none, bfloat16, float16 or powersgd", o.compress);
+  require_choice("--optimizer", o.optimizer, {"sgd", "adamw"});
+  require_choice("--dtype", o.dtype, {"float32", "float64", "bfloat16"});
+  require_choice("--progress", o.progress, {"auto", "bar", "lines", "none"});
+  require_choice("--compress", o.compress, {"none", "bfloat16", "float16", "powersgd"});
   require(o.dropout >= 0 && o.dropout < 1, "--dropout", "in [0, 1)", o.dropout);
   require(o.momentum >= 0 && o.momentum < 1, "--momentum", "in [0, 1)", o.momentum);
   require(!o.nesterov || o.momentum > 0 || o.optimizer == "adamw", "--momentum",
@@ -184,11 +82,6 @@ void check(const TrainOptions& o) {
           distributed::algorithm_names(), o.all_reduce);
   require(o.bucket_mb > 0 && o.bucket_mb <= 1 << 20, "--bucket-mb", "in (0, 1048576]", o.bucket_mb);
 
-  const auto require_count = [](const char* option, std::optional<int64_t> value, int64_t most) {
-    if (value && (*value < 1 || *value > most)) {
-      raise<ValueError>("[options] {} must be in [1, {}], got {}", option, most, *value);
-    }
-  };
   // The limits keep products of counts in 63 bits.
   require_count("--epochs", o.epochs, 1'000'000'000);
   require_count("--steps", o.steps, 1'000'000'000);

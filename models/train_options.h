@@ -1,12 +1,8 @@
-// Defines TrainOptions, everything that a user may ask of a training run, and how it is read from a
-// command line.
+// Defines TrainOptions, what a user may ask of any training run, and how it is read from a command
+// line together with what a program adds to it (image_options.h is an example).
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-
-#include "data/fashion_mnist.h"
+#include "models/option_reader.h"
 
 namespace capstan::models {
 
@@ -14,8 +10,6 @@ namespace capstan::models {
 inline constexpr int64_t kVirtualShards = 16;
 
 struct TrainOptions {
-  std::string model = "lenet";  // or "mlp"
-  std::string data = data::kFashionMnistDirectory;
   double dropout = 0;             // probability of zeroing, in [0, 1)
   std::string dtype = "float32";  // or "float64", "bfloat16": of weights and gradients
   bool autocast = false;          // products in bfloat16
@@ -76,15 +70,33 @@ struct TrainOptions {
 
 /// Throws ValueError, naming the option as the command line does, for anything that is impossible.
 void check(const TrainOptions& options);
+/// Adds all options to `reader`, which then reads them into `options`.
+void list(TrainOptions& options, OptionReader& reader);
+/// Sets what follows from options that were not given. Throws ValueError for some that do not go
+/// together.
+void settle(TrainOptions& options, const OptionReader& reader);
 
 /// A command line that was read.
+template <class Options>
 struct CommandLine {
-  TrainOptions options;
+  Options options;
   std::string help;    // if not empty, the user asked for this text instead of a run
   std::string shared;  // the options given, one a line, without those that may differ by rank
 };
 
-/// Reads `argv` and checks the options. Throws ValueError.
-CommandLine parse_command_line(int argc, const char* const* argv);
+/// Reads `argv` and checks the options, which are TrainOptions with list() and check() of their
+/// own. Throws ValueError.
+template <class Options>
+CommandLine<Options> parse_command_line(int argc, const char* const* argv) {
+  CommandLine<Options> line;
+  OptionReader reader(Options::kAbout);
+  list(line.options, reader);
+  line.help = reader.read(argc, argv);
+  if (!line.help.empty()) return line;
+  settle(line.options, reader);
+  check(line.options);
+  line.shared = reader.shared();
+  return line;
+}
 
 }  // namespace capstan::models

@@ -51,6 +51,32 @@ TEST_CASE("how many windows fit") {
   }
 }
 
+TEST_CASE("tokens in memory, and parts of them") {
+  for (const int64_t width : {2, 4}) {
+    const TokenDataset all(Tokens{5, 6, 7, 8, 9, 10, 11}, {.context = 2, .token_bytes = width});
+    CHECK(all.tokens() == 7);
+    CHECK(all.context() == 2);
+    CHECK(all.token(6) == 11);
+    CHECK(all.batch(Tokens{2}).labels.to_vector<int64_t>() == Tokens{10, 11});
+    const TokenDataset part = all.part(1, 6);
+    CHECK(part.tokens() == 5);
+    CHECK(part.size() == 2);
+    CHECK(part.batch(Tokens{1}).inputs.to_vector<int64_t>() == Tokens{8, 9});
+    CHECK(part.part(3, 5).token(1) == 10);
+    CHECK(all.part(7, 7).size() == 0);
+    for (const auto& [begin, end] : {std::pair(-1, 2), {3, 2}, {0, 8}}) {
+      CHECK_THROWS_WITH_AS(all.part(begin, end),
+                           doctest::Contains("a part must lie in [0, 7], got "), ValueError);
+    }
+  }
+  const auto early = [] {  // a part outlives what it is of
+    return TokenDataset(Tokens{1, 2, 3}, {.context = 1}).part(1, 3);
+  };
+  CHECK(early().batch(Tokens{0}).inputs.to_vector<int64_t>() == Tokens{2});
+  CHECK_THROWS_WITH_AS(TokenDataset(Tokens{65536}, {.context = 1}),
+                       doctest::Contains("token 65536 does not fit into 2 bytes"), ValueError);
+}
+
 TEST_CASE("files and options that are not right") {
   const TemporaryFolder folder;
   const std::string path = folder.file("tokens");

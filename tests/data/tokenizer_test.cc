@@ -243,3 +243,13 @@ TEST_CASE("files that are cut or missing") {
   CHECK_THROWS_WITH_AS(Tokenizer::from_vocabulary(vocab, kFolder + "merges.txt", {"<|none|>"}),
                        doctest::Contains("\"<|none|>\" is not in the vocabulary"), IoError);
 }
+
+TEST_CASE("the tokenizer without merges") {
+  const Tokenizer bytes = Tokenizer::of_bytes();
+  CHECK(bytes.vocabulary_size() == 256);
+  const std::string text("a \n\xff\0z", 6);
+  CHECK(bytes.encode(text) == std::vector<int64_t>{'a', ' ', '\n', 255, 0, 'z'});
+  CHECK(bytes.encode_ordinary("") == std::vector<int64_t>{});
+  CHECK(bytes.decode(bytes.encode(text)) == text);
+  CHECK(bytes.token("z") == 'z');
+}

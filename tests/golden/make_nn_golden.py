@@ -10,6 +10,7 @@ import sys
 import torch
 import torch.nn.functional as F
 
+from gpt_family import gpt
 from recorder import INF, NAN, SPECIAL, Recorder, apart, dropout, random, record_module, save, values
 from sequence_families import ctc, recurrence, recurrent
 
@@ -348,7 +349,7 @@ def modules():
     save("modules", kept)
 
 
-FAMILIES = (normalization, pair_losses, attention, convolutions, pooling, modules, recurrence, recurrent, ctc)
+FAMILIES = (normalization, pair_losses, attention, convolutions, pooling, modules, recurrence, recurrent, ctc, gpt)
 
 if __name__ == "__main__":
     torch.set_num_threads(1)

@@ -6,6 +6,7 @@
 
 #include "distributed/comm/self.h"
 #include "distributed/comm/thread.h"
+#include "models/image_task.h"
 #include "tests/models/images.h"
 
 using namespace capstan;
@@ -25,7 +26,7 @@ TEST_CASE("every sample counts once, on any number of ranks and at any batch") {
     const Head set(all, count);
     // The slow reference: one sample at a time, on one rank.
     manual_seed(5);
-    const ImageModel reference = make_image_model("mlp");
+    const Classifier reference = make_image_model("mlp");
     int64_t correct = 0;
     double loss = 0;
     for (int64_t i = 0; i < count; ++i) {
@@ -40,7 +41,7 @@ TEST_CASE("every sample counts once, on any number of ranks and at any batch") {
     for (const auto& [ranks, batch] : {std::pair(1, 256), {1, 3}, {2, 4}, {3, 2}, {4, 256}}) {
       distributed::run_ranks(ranks, [&, batch = batch](distributed::Communicator& communicator) {
         manual_seed(5);
-        const ImageModel model = make_image_model("mlp", 0.5);  // dropout is off here
+        const Classifier model = make_image_model("mlp", 0.5);  // dropout is off here
         const Evaluation found = evaluate(model, set, communicator, batch);
         CHECK(found.samples == count);
         CHECK(found.correct == correct);
@@ -52,7 +53,7 @@ TEST_CASE("every sample counts once, on any number of ranks and at any batch") {
 }
 
 TEST_CASE("an empty set has no accuracy") {
-  const ImageModel model = make_image_model("mlp");
+  const Classifier model = make_image_model("mlp");
   const Evaluation found = evaluate(model, Head(squares(1), 0), *distributed::make_self());
   CHECK(found.samples == 0);
   CHECK(std::isnan(found.accuracy()));
@@ -67,9 +68,9 @@ TEST_CASE("models go by name") {
 
 TEST_CASE("the sum of the weights sees every bit and is not moved by a view") {
   manual_seed(1);
-  const ImageModel a = make_image_model("mlp");
+  const Classifier a = make_image_model("mlp");
   manual_seed(1);
-  const ImageModel b = make_image_model("mlp");
+  const Classifier b = make_image_model("mlp");
   CHECK(weights_sha256(a.module()) == weights_sha256(b.module()));
   const Tensor last = b.module().parameters().back().second;
   float& element = last.mutable_data<float>()[9];

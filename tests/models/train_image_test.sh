@@ -53,7 +53,7 @@ for ranks in 1 2; do
   tail -n 2 "$work/out" | head -n 1 | grep -q -E '^test accuracy [0-9.]+ %$' || fail "no test accuracy: $(cat "$work/out")"
   tail -n 1 "$work/out" | grep -q -E '^weights sha256 [0-9a-f]{64}$' || fail "no sha256: $(cat "$work/out")"
   grep -q '^16 virtual shards a step: ' "$work/out" || fail "nothing about virtual shards: $(cat "$work/out")"
-  [ "$(grep -c samples/s "$work/out")" = 1 ] || fail "not one rank printed: $(cat "$work/out")"
+  [ "$(grep -c -E '^[0-9]+ samples/s' "$work/out")" = 1 ] || fail "not one rank printed: $(cat "$work/out")"
   python3 - "$work/run/metrics.jsonl" <<'PYTHON' || fail "metrics on $ranks ranks"
 import json, sys
 lines = [json.loads(line) for line in open(sys.argv[1])]

@@ -1,6 +1,4 @@
 // Tests what the command line may say, and that everything impossible is refused in one line.
-#include "models/train_options.h"
-
 #include <doctest/doctest.h>
 
 #include <algorithm>
@@ -9,19 +7,20 @@
 #include <vector>
 
 #include "core/error.h"
+#include "models/image_options.h"
 
 using namespace capstan;
 using namespace capstan::models;
 
 namespace {
 
-CommandLine parse(std::vector<const char*> words) {
+CommandLine<ImageOptions> parse(std::vector<const char*> words) {
   words.insert(words.begin(), "train_image");
-  return parse_command_line(static_cast<int>(words.size()), words.data());
+  return parse_command_line<ImageOptions>(static_cast<int>(words.size()), words.data());
 }
 
 /// The same of words with spaces between them.
-CommandLine parse_line(const std::string& line) {
+CommandLine<ImageOptions> parse_line(const std::string& line) {
   std::istringstream stream(line);
   const std::vector<std::string> words{std::istream_iterator<std::string>(stream), {}};
   std::vector<const char*> pointers;
@@ -43,7 +42,7 @@ void refuse(const std::vector<const char*>& words, const std::string& text) {
 }  // namespace
 
 TEST_CASE("every option arrives") {
-  const TrainOptions o =
+  const ImageOptions o =
       parse_line(
           "--model mlp --data d --dropout 0.25 --seed 7 --epochs 3 --steps 11 --batch 16 "
           "--accumulate 2 --rate 0.5 --warmup 9 --weight-decay 0.1 --momentum 0.8 --clip 2 "
@@ -82,7 +81,7 @@ TEST_CASE("every option arrives") {
 }
 
 TEST_CASE("options between ranks arrive") {
-  const TrainOptions o =
+  const ImageOptions o =
       parse({"--compress", "float16", "--check-nan", "--check-replicas", "5"}).options;
   CHECK(o.compress == "float16");
   CHECK(o.check_nan);
@@ -91,12 +90,12 @@ TEST_CASE("options between ranks arrive") {
 }
 
 TEST_CASE("what is left open follows from the rest") {
-  const TrainOptions sgd = parse({"--batch", "16", "--accumulate", "2"}).options;
+  const ImageOptions sgd = parse({"--batch", "16", "--accumulate", "2"}).options;
   CHECK(sgd.samples_per_step(3) == 96);
   CHECK(sgd.peak_rate(3) == 0.02);
   CHECK(sgd.decay() == 5e-4);
   CHECK(sgd.nesterov);
-  const TrainOptions adamw =
+  const ImageOptions adamw =
       parse({"--optimizer", "adamw", "--scale-rate", "--global-batch", "50"}).options;
   CHECK(adamw.samples_per_step(3) == 50);
   CHECK(adamw.peak_rate(3) == doctest::Approx(0.003));

@@ -12,7 +12,7 @@
 #include "distributed/comm/self.h"
 #include "distributed/comm/thread.h"
 #include "distributed/ddp.h"
-#include "models/image_model.h"
+#include "models/image_task.h"
 #include "optim/adamw.h"
 #include "optim/sgd.h"
 #include "tests/testing/files.h"
@@ -28,7 +28,7 @@ namespace {
 
 /// A run of the MLP with SGD, without the training.
 struct Run {
-  ImageModel model = make_image_model("mlp");
+  Classifier model = make_image_model("mlp");
   optim::Sgd optimizer{model.module().parameters(), {.momentum = 0.9}};
   TrainState state{model.module(), optimizer, {"mlp", "sgd", 3, 1000}};
 
@@ -214,7 +214,7 @@ TEST_CASE("a checkpoint of another run is refused") {
   refuse(run, folder.path(), "its number of training samples is 1000, this run's is 2000");
 
   // Not even the names in the manifest make another model or optimizer fit.
-  const ImageModel lenet = make_image_model("lenet");
+  const Classifier lenet = make_image_model("lenet");
   optim::Sgd sgd(lenet.module().parameters(), {.momentum = 0.9});
   TrainState foreign{lenet.module(), sgd, {"mlp", "sgd", 3, 1000}};
   CHECK_THROWS_WITH_AS(foreign.load(folder.path(), *distributed::make_self()),

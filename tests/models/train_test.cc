@@ -1,7 +1,5 @@
 // Tests what a run of train() promises: one loss curve on any number of ranks, and resumes to the
 // bit.
-#include "models/train.h"
-
 #include <doctest/doctest.h>
 
 #include <cmath>
@@ -12,6 +10,7 @@
 
 #include "distributed/comm/self.h"
 #include "distributed/comm/thread.h"
+#include "models/image_task.h"
 #include "models/train_state.h"
 #include "tests/models/images.h"
 #include "tests/testing/files.h"
@@ -37,8 +36,8 @@ const Head& test_set() {
   return set;
 }
 
-TrainOptions small_run(int64_t steps) {
-  TrainOptions options;
+ImageOptions small_run(int64_t steps) {
+  ImageOptions options;
   options.global_batch = 32;
   options.epochs = 8;
   options.steps = steps;
@@ -47,7 +46,7 @@ TrainOptions small_run(int64_t steps) {
 }
 
 /// Trains on `ranks` threads and returns what rank 0 got, after a look at the others.
-TrainResult train_on(int ranks, const TrainOptions& options) {
+TrainResult train_on(int ranks, const ImageOptions& options) {
   std::vector<TrainResult> results(ranks);
   distributed::run_ranks(ranks, [&](distributed::Communicator& communicator) {
     std::ostringstream out;
@@ -76,7 +75,7 @@ double difference(const TrainResult& a, const TrainResult& b) {
 TEST_CASE("a fixed global batch gives the same losses and weights, to the bit, on any ranks") {
   for (const char* model : {"mlp", "lenet"}) {
     // Beyond the end of an epoch, where the 16 shards of a step have 8 samples.
-    TrainOptions options = small_run(30);
+    ImageOptions options = small_run(30);
     options.model = model;
     options.rate = 0.05;
     options.dropout = 0.2;
@@ -98,7 +97,7 @@ TEST_CASE("a fixed global batch gives the same losses and weights, to the bit, o
 
 TEST_CASE("a run that is stopped goes on, to the bit, on another number of ranks") {
   const TemporaryFolder folder;
-  TrainOptions options = small_run(21);
+  ImageOptions options = small_run(21);
   options.optimizer = "adamw";
   options.dropout = 0.3;
   const TrainResult whole = train_on(1, options);
@@ -113,8 +112,8 @@ TEST_CASE("a run that is stopped goes on, to the bit, on another number of ranks
 
 /// Compares steps on several numbers of ranks, and with accumulation, to those of one rank, without
 /// virtual shards: averages are exact, sums depend on their order by rounding.
-void compare_curves(const TrainOptions& given, double limit) {
-  TrainOptions options = given;
+void compare_curves(const ImageOptions& given, double limit) {
+  ImageOptions options = given;
   options.global_batch = 16;
   options.reproducible = 0;
   const TrainResult alone = train_on(1, options);
@@ -131,7 +130,7 @@ void compare_curves(const TrainOptions& given, double limit) {
 
 TEST_CASE("without virtual shards, the loss curve depends on the ranks by rounding only") {
   SUBCASE("MLP, float32") {
-    TrainOptions options = small_run(40);
+    ImageOptions options = small_run(40);
     options.model = "mlp";
     options.rate = 0.01;
     compare_curves(options, 1e-5);
@@ -139,14 +138,14 @@ TEST_CASE("without virtual shards, the loss curve depends on the ranks by roundi
   // (In float32 a different last bit decides, once in some thousand steps, whether a ReLU opens or
   // which pixel a pool takes, and moves the loss by 1e-4.)
   SUBCASE("LeNet, float64") {
-    TrainOptions options = small_run(40);
+    ImageOptions options = small_run(40);
     options.dtype = "float64";
     compare_curves(options, 1e-9);
   }
 }
 
 TEST_CASE("the batch of a rank, times ranks and accumulation, makes the global batch") {
-  TrainOptions options = small_run(3);
+  ImageOptions options = small_run(3);
   const TrainResult global = train_on(2, options);
   options.global_batch = std::nullopt;
   options.batch = 8;
@@ -155,7 +154,7 @@ TEST_CASE("the batch of a rank, times ranks and accumulation, makes the global b
 }
 
 TEST_CASE("compressed gradients train as well, with all checks on") {
-  TrainOptions options = small_run(60);
+  ImageOptions options = small_run(60);
   options.model = "mlp";
   options.rate = 0.02;
   options.check_nan = true;
@@ -182,7 +181,7 @@ TEST_CASE("N + M steps are N steps, a save, a load and M steps, to the bit") {
       CAPTURE(optimizer);
       CAPTURE(ranks);
       const TemporaryFolder folder;
-      TrainOptions options = small_run(21);
+      ImageOptions options = small_run(21);
       options.optimizer = optimizer;
       options.dropout = 0.3;
       options.accumulate = 2;
@@ -218,14 +217,14 @@ TEST_CASE("in 16 bits a run learns, is the same on any number of ranks, and goes
   for (const bool autocast : {false, true}) {
     CAPTURE(autocast);
     const TemporaryFolder folder;
-    TrainOptions options = small_run(30);
+    ImageOptions options = small_run(30);
     options.autocast = autocast;
     if (!autocast) options.dtype = "bfloat16";
     options.reproducible = 16;
     const TrainResult alone = train_on(1, options);
     CHECK(alone.steps.back().loss < 0.8 * alone.steps.front().loss);
     CHECK(train_on(2, options).weights_sha256 == alone.weights_sha256);
-    TrainOptions wide = small_run(30);
+    ImageOptions wide = small_run(30);
     wide.reproducible = 16;
     CHECK(alone.weights_sha256 != train_on(1, wide).weights_sha256);
 
@@ -241,7 +240,7 @@ TEST_CASE("in 16 bits a run learns, is the same on any number of ranks, and goes
 
 TEST_CASE("a run goes on on another number of ranks") {
   const TemporaryFolder folder;
-  TrainOptions options = small_run(30);
+  ImageOptions options = small_run(30);
   options.dtype = "float64";
   const TrainResult whole = train_on(1, options);
   options.checkpoint = folder.path();
@@ -255,7 +254,7 @@ TEST_CASE("a run goes on on another number of ranks") {
 
 TEST_CASE("a run that is resumed at its end evaluates again") {
   const TemporaryFolder folder;
-  TrainOptions options = small_run(4);
+  ImageOptions options = small_run(4);
   options.checkpoint = folder.path();
   const TrainResult first = train_on(2, options);
   options.resume = true;
@@ -267,7 +266,7 @@ TEST_CASE("a run that is resumed at its end evaluates again") {
 
 TEST_CASE("a resumed run makes up for an evaluation that a kill left out") {
   const TemporaryFolder folder;
-  TrainOptions options = small_run(36);  // two epochs of 17 steps, and two steps
+  ImageOptions options = small_run(36);  // two epochs of 17 steps, and two steps
   options.model = "mlp";
   options.checkpoint = folder.path();
   options.metrics = folder.file("metrics.jsonl");
@@ -302,7 +301,7 @@ TEST_CASE("a resumed run makes up for an evaluation that a kill left out") {
 }
 
 TEST_CASE("a run shows how far it is") {
-  TrainOptions options = small_run(20);
+  ImageOptions options = small_run(20);
   options.progress = "bar";
   std::ostringstream out;
   train(options, *distributed::make_self(), training_set(), test_set(), out);
@@ -316,7 +315,7 @@ TEST_CASE("a run shows how far it is") {
 }
 
 TEST_CASE("dropout, the seed and the scaling rule change the run") {
-  TrainOptions options = small_run(3);
+  ImageOptions options = small_run(3);
   const TrainResult plain = train_on(2, options);
   options.dropout = 0.5;
   CHECK(train_on(2, options).weights_sha256 != plain.weights_sha256);
@@ -329,7 +328,7 @@ TEST_CASE("dropout, the seed and the scaling rule change the run") {
 }
 
 TEST_CASE("what cannot be trained is refused on every rank") {
-  const auto refuse = [](const TrainOptions& options, const std::string& text) {
+  const auto refuse = [](const ImageOptions& options, const std::string& text) {
     CAPTURE(text);
     std::string message;
     try {
@@ -339,7 +338,7 @@ TEST_CASE("what cannot be trained is refused on every rank") {
     }
     CHECK_MESSAGE(message.find(text) != std::string::npos, message);
   };
-  TrainOptions options = small_run(20);
+  ImageOptions options = small_run(20);
   options.rate = 1e6;
   options.warmup = 0;
   refuse(options, "try a lower --rate, or --clip");

@@ -1,16 +1,20 @@
-#include "models/image_model.h"
+#include "models/classifier.h"
 
-#include "core/raise.h"
+#include "autograd/elementwise.h"
+#include "autograd/views.h"
 #include "core/sha256.h"
-#include "models/lenet.h"
-#include "models/mlp.h"
 
 namespace capstan::models {
 
-ImageModel make_image_model(const std::string& name, double dropout) {
-  if (name == "mlp") return ImageModel(std::make_unique<Mlp>(dropout));
-  if (name == "lenet") return ImageModel(std::make_unique<LeNet>(dropout));
-  raise<ValueError>("[make_image_model] a model is 'mlp' or 'lenet', got '{}'", name);
+Tensor Classifier::operator()(const Tensor& inputs) const {
+  const Autocast guard(autocast_);
+  const Tensor logits = forward_(is_floating(inputs.dtype()) ? cast(inputs, dtype_) : inputs);
+  return cast(flatten(logits, 0, -2), compute_dtype(dtype_));
+}
+
+void Classifier::to(Dtype dtype) {
+  module_->to(dtype);
+  dtype_ = dtype;
 }
 
 std::string weights_sha256(nn::Module& module) {

@@ -1,0 +1,46 @@
+// Defines Classifier, a model whose type is known only when a program runs.
+//
+// Models are types, and code that knows its model needs none of this: training and evaluation do,
+// which are the same for all models that give a label to an image, or to each place of a text.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "autograd/autocast.h"
+#include "nn/module.h"
+
+namespace capstan::models {
+
+/// A module, and how it is called.
+class Classifier {
+ public:
+  template <class Model>
+  explicit Classifier(std::unique_ptr<Model> model)
+      : forward_([m = model.get()](const Tensor& inputs) { return (*m)(inputs); }),
+        module_(std::move(model)) {}
+
+  /// Inputs [n, ...] to logits [labels, classes]: a row for each sample, or for each place of each
+  /// sample. Floating inputs may have any dtype. Logits have the model's, or float32 where it
+  /// computes in 16 bits, so that the loss keeps its digits.
+  Tensor operator()(const Tensor& inputs) const;
+  nn::Module& module() const { return *module_; }
+  /// Converts all parameters; inputs follow.
+  void to(Dtype dtype);
+  /// Computes products in bfloat16 from now on; see autograd/autocast.h.
+  void autocast() { autocast_ = Dtype::bfloat16; }
+
+ private:
+  std::function<Tensor(const Tensor&)> forward_;
+  std::unique_ptr<nn::Module> module_;
+  Dtype dtype_ = Dtype::float32;
+  std::optional<Dtype> autocast_;
+};
+
+/// SHA-256, in hexadecimal digits, over the elements of all parameters in the model's order: equal
+/// models have equal ones.
+std::string weights_sha256(nn::Module& module);
+
+}  // namespace capstan::models

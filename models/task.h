@@ -1,0 +1,26 @@
+// Defines Task, all in which one training differs from another: a model, its data, and the words
+// for what it has reached.
+#pragma once
+
+#include "data/dataset.h"
+#include "models/classifier.h"
+#include "models/evaluate.h"
+
+namespace capstan::models {
+
+struct Task {
+  std::string name;  // of the model; a checkpoint continues only a run whose task has the same
+  Classifier model;
+  const data::Dataset& training_set;
+  const data::Dataset& test_set;
+  int64_t test_batch = 256;  // samples evaluated at a time by each rank
+
+  /// An evaluation in words: what counts most ("test accuracy 91.20 %"), and what else there is.
+  std::function<std::string(const Evaluation&)> result = {}, details = {};
+
+  /// Speed is told in these.
+  std::string unit = "samples";
+  int64_t units_per_sample = 1;
+};
+
+}  // namespace capstan::models
