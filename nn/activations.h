@@ -25,11 +25,32 @@ struct LeakyReLU : Module {
   Tensor forward(const Tensor& x) { return leaky_relu(x, slope); }
 };
 
+/// A slope below 0 that is learned, one or one for each channel of x [n, channels, ...]; it starts
+/// at `slope`. weight [channels]. Throws ValueError for less than one channel.
+struct PReLU : Module {
+  explicit PReLU(int64_t channels = 1, double slope = 0.25);
+  Parameter weight;
+  CAPSTAN_MODULE(PReLU, weight)
+  Tensor forward(const Tensor& x) { return prelu(x, weight); }
+};
+
 struct ELU : Module {
   explicit ELU(double alpha = 1) : alpha(alpha) {}
   double alpha;
   CAPSTAN_MODULE(ELU)
   Tensor forward(const Tensor& x) { return elu(x, alpha); }
+};
+
+struct SELU : Module {
+  CAPSTAN_MODULE(SELU)
+  Tensor forward(const Tensor& x) { return selu(x); }
+};
+
+struct CELU : Module {
+  explicit CELU(double alpha = 1) : alpha(alpha) {}
+  double alpha;
+  CAPSTAN_MODULE(CELU)
+  Tensor forward(const Tensor& x) { return celu(x, alpha); }
 };
 
 struct GELU : Module {
@@ -48,11 +69,26 @@ struct SiLU : Module {
   Tensor forward(const Tensor& x) { return silu(x); }
 };
 
+struct Mish : Module {
+  CAPSTAN_MODULE(Mish)
+  Tensor forward(const Tensor& x) { return mish(x); }
+};
+
 struct Hardtanh : Module {
   explicit Hardtanh(double low = -1, double high = 1) : low(low), high(high) {}
   double low, high;
   CAPSTAN_MODULE(Hardtanh)
   Tensor forward(const Tensor& x) { return hardtanh(x, low, high); }
+};
+
+struct Hardsigmoid : Module {
+  CAPSTAN_MODULE(Hardsigmoid)
+  Tensor forward(const Tensor& x) { return hardsigmoid(x); }
+};
+
+struct Hardswish : Module {
+  CAPSTAN_MODULE(Hardswish)
+  Tensor forward(const Tensor& x) { return hardswish(x); }
 };
 
 struct Softplus : Module {
@@ -75,6 +111,19 @@ struct Sigmoid : Module {
 struct LogSigmoid : Module {
   CAPSTAN_MODULE(LogSigmoid)
   Tensor forward(const Tensor& x) { return log_sigmoid(x); }
+};
+
+struct Softsign : Module {
+  CAPSTAN_MODULE(Softsign)
+  Tensor forward(const Tensor& x) { return softsign(x); }
+};
+
+/// Halves the axis: one half gates the other.
+struct GLU : Module {
+  explicit GLU(int64_t axis = -1) : axis(axis) {}
+  int64_t axis;
+  CAPSTAN_MODULE(GLU)
+  Tensor forward(const Tensor& x) { return glu(x, axis); }
 };
 
 struct Softmax : Module {

@@ -34,16 +34,14 @@ Fans fans(const char* scheme, const Tensor& weight) {
           elements / static_cast<double>(weight.size(1))};
 }
 
-void uniform(const Tensor& weight, double variance, Generator& generator) {
+// Uniform and normal numbers of mean 0.
+void spread_uniform(const Tensor& weight, double variance, Generator& generator) {
   const double bound = std::sqrt(3 * variance);  // uniform in +-b has the variance b^2 / 3
-  copy_elements(rand(weight.shape(), -bound, bound, {weight.dtype(), weight.device()}, generator),
-                weight);
+  uniform(weight, -bound, bound, generator);
 }
 
-void normal(const Tensor& weight, double variance, Generator& generator) {
-  copy_elements(
-      randn(weight.shape(), 0, std::sqrt(variance), {weight.dtype(), weight.device()}, generator),
-      weight);
+void spread_normal(const Tensor& weight, double variance, Generator& generator) {
+  normal(weight, 0, std::sqrt(variance), generator);
 }
 
 double xavier_variance(const char* scheme, const Tensor& weight, double gain) {
@@ -58,22 +56,47 @@ double kaiming_variance(const char* scheme, const Tensor& weight, double gain, F
 
 }  // namespace
 
+void constant(const Tensor& tensor, double value) {
+  check_floating("constant", tensor.dtype());
+  fill_elements(tensor, value);
+}
+
+void uniform(const Tensor& tensor, double low, double high, Generator& generator) {
+  check_floating("uniform", tensor.dtype());
+  if (!(low < high) || !std::isfinite(high - low)) {
+    raise<ValueError>("[uniform] low must be below high and both finite, got {} and {}", low, high);
+  }
+  copy_elements(rand(tensor.shape(), low, high, {tensor.dtype(), tensor.device()}, generator),
+                tensor);
+}
+
+void normal(const Tensor& tensor, double mean, double deviation, Generator& generator) {
+  check_floating("normal", tensor.dtype());
+  if (!(deviation >= 0) || !std::isfinite(deviation) || !std::isfinite(mean)) {
+    raise<ValueError>(
+        "[normal] deviation must be at least 0 and both finite, got mean {} and deviation {}", mean,
+        deviation);
+  }
+  copy_elements(
+      randn(tensor.shape(), mean, deviation, {tensor.dtype(), tensor.device()}, generator), tensor);
+}
+
 double leaky_relu_gain(double slope) { return std::sqrt(2 / (1 + slope * slope)); }
 
 void xavier_uniform(const Tensor& weight, double gain, Generator& generator) {
-  uniform(weight, xavier_variance("xavier_uniform", weight, gain), generator);
+  spread_uniform(weight, xavier_variance("xavier_uniform", weight, gain), generator);
 }
 
 void xavier_normal(const Tensor& weight, double gain, Generator& generator) {
-  normal(weight, xavier_variance("xavier_normal", weight, gain), generator);
+  spread_normal(weight, xavier_variance("xavier_normal", weight, gain), generator);
 }
 
 void kaiming_uniform(const Tensor& weight, double gain, Fan fan, Generator& generator) {
-  uniform(weight, kaiming_variance("kaiming_uniform", weight, gain, fan), generator);
+  spread_uniform(weight, kaiming_variance("kaiming_uniform", weight, gain, fan), generator);
 }
 
 void kaiming_normal(const Tensor& weight, double gain, Fan fan, Generator& generator) {
-  normal(weight, kaiming_variance("kaiming_normal", weight, gain, fan), generator);
+  spread_normal(weight, kaiming_variance("kaiming_normal", weight, gain, fan), generator);
 }
 
 void orthogonal(const Tensor& weight, double gain, Generator& generator) {

@@ -14,9 +14,18 @@ Tensor fan_in_uniform(const Shape& shape, int64_t fan_in,
 /// Schemes for weights that exist, written outside the tape: init::kaiming_normal(layer.weight).
 /// Floating point of any device, or else DtypeError.
 ///
-/// A weight [out, in, ...] has fan_in = in * rest and fan_out = out * rest, with rest the product
-/// of the further sizes. Throws ShapeError for less than two axes, or one of size 0.
+/// For xavier, kaiming and orthogonal a weight [out, in, ...] has fan_in = in * rest and fan_out =
+/// out * rest, with rest the product of the further sizes. They throw ShapeError for less than two
+/// axes, or one of size 0; the others take any shape.
 namespace init {
+
+void constant(const Tensor& tensor, double value);
+/// Uniform in [low, high). Throws ValueError unless low is below high and both are finite.
+void uniform(const Tensor& tensor, double low = 0, double high = 1,
+             Generator& generator = default_generator());
+/// Throws ValueError unless mean and deviation are finite and the deviation is at least 0.
+void normal(const Tensor& tensor, double mean = 0, double deviation = 1,
+            Generator& generator = default_generator());
 
 /// What keeps the variance of a layer's results through the activation before it.
 inline constexpr double kReluGain = 1.4142135623730951;  // sqrt(2)
@@ -43,7 +52,7 @@ void kaiming_normal(const Tensor& weight, double gain = kReluGain, Fan fan = Fan
 /// ICLR 2014).
 void orthogonal(const Tensor& weight, double gain = 1, Generator& generator = default_generator());
 
-/// Normal, drawn again until it lies in [low, high]. Any shape. Throws ValueError unless deviation
+/// Normal, drawn again until it lies in [low, high]. Throws ValueError unless deviation
 /// is above 0 and at least one number in a thousand lies there.
 void truncated_normal(const Tensor& tensor, double mean = 0, double deviation = 1, double low = -2,
                       double high = 2, Generator& generator = default_generator());

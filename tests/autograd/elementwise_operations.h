@@ -154,19 +154,53 @@ inline std::vector<Operation> activation_operations() {
   const auto one = [](auto f, auto... options) {
     return [=](const Tensors& x) { return f(x[0], options...); };
   };
+  const auto slopes = [](const Tensors& x) { return prelu(x[0], x[1]); };
   return {
       row("leaky_relu", only(one(leaky_relu, 0.2))),
+      {"prelu",
+       {{"one", slopes}, {"channels", slopes}},
+       {fails<DtypeError>("floating point, got int64", [] { return prelu(whole({2}), of({1})); }),
+        fails<DtypeError>("floating point, got int64", [] { return prelu(of({2}), whole({1})); }),
+        fails<DeviceError>("cpu:0 and meta", [] { return prelu(of({2}), elsewhere({1})); }),
+        fails<ShapeError>("slope must be [1], or [3] for the channels of [2, 3], got [2]",
+                          [] {
+                            return prelu(of({2, 3}), of({2}));
+                          }),
+        fails<ShapeError>("slope must be [1], or [1] for the channels of [3], got [3]",
+                          [] { return prelu(of({3}), of({3})); }),
+        fails<ShapeError>("got [1, 3]",
+                          [] {
+                            return prelu(of({2, 3}), of({1, 3}));
+                          })}},
       row("elu", only(one(elu, 0.7))),
+      row("selu", only(selu)),
+      row("celu", only(one(celu, 0.5)),
+          {fails<ValueError>("alpha must be above 0 and finite, got 0",
+                             [] { return celu(of({2}), 0); }),
+           fails<ValueError>("got -1", [] { return celu(of({2}), -1); }),
+           fails<ValueError>("got nan", [] { return celu(of({2}), NAN); }),
+           fails<ValueError>("got inf", [] { return celu(of({2}), INFINITY); })}),
       row("hardtanh", only(one(hardtanh, -0.5, 1.5)),
           {fails<ValueError>("low must not be above high, got 1 and 0",
                              [] { return hardtanh(of({2}), 1, 0); })}),
       row("relu6", only(relu6)),
+      row("hardsigmoid", only(hardsigmoid)),
+      row("hardswish", only(hardswish)),
       row("gelu", only(gelu)),
       row("gelu_tanh", only(gelu_tanh)),
       row("silu", only(silu)),
+      row("mish", only(mish)),
       row("softplus", {{"one", one(softplus, 1)}, {"two", one(softplus, 2)}},
           {fails<ValueError>("beta must be above 0, got 0", [] { return softplus(of({2}), 0); })}),
       row("log_sigmoid", only(log_sigmoid)),
+      row("softsign", only(softsign)),
+      row("glu", {{"last", one(glu, -1)}, {"first", one(glu, 0)}},
+          {fails<ShapeError>("axis -1 of [2, 3] must have an even size",
+                             [] {
+                               return glu(of({2, 3}));
+                             }),
+           fails<ShapeError>("axis", [] { return glu(of({2}), 1); }),
+           fails<ShapeError>("axis", [] { return glu(of({})); })}),
   };
 }
 

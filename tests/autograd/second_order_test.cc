@@ -3,6 +3,7 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <functional>
 
 #include "autograd/elementwise.h"
 #include "autograd/engine.h"
@@ -46,6 +47,26 @@ TEST_CASE("results that were saved lead on to what made them") {
     const Tensor slope = grad(f(x), x, {.create_graph = true});
     CHECK(grad(slope, x).item<double>() == doctest::Approx(second));
   }
+}
+
+TEST_CASE("far above 0 an exponential below has no second derivative, not NaN") {
+  for (const auto& f : std::vector<std::function<Tensor(const Tensor&)>>{
+           [](const Tensor& x) { return elu(x); }, selu,
+           [](const Tensor& x) { return celu(x, 0.5); }}) {
+    const Tensor x = leaf({1000});
+    CHECK(grad(grad(f(x), x, {.create_graph = true}), x).item<double>() == 0);
+  }
+}
+
+TEST_CASE("where the pieces of a function meet, the gradient is that of the flat one") {
+  const Tensor x = leaf({-3, 3});
+  CHECK(values(grad(sum(hardswish(x)), x)) == Values{0, 1});
+  CHECK(values(grad(sum(hardsigmoid(x)), x)) == Values{0, 0});
+}
+
+TEST_CASE("an infinite input above 0 leaves the slopes of prelu alone") {
+  const Tensor x = vector({INFINITY, -2}), slope = leaf({0.5});
+  CHECK(values(grad(sum(prelu(x, slope)), slope)) == Values{-2});
 }
 
 TEST_CASE("backward with create_graph leaves a gradient on the tape, which adds up") {

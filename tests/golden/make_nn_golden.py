@@ -346,6 +346,7 @@ def modules():
     module("weight_norm_linear", *pair(weight_norm(torch.nn.Linear(3, 4)), (2, 3)))
     module("weight_norm_conv", *pair(weight_norm(torch.nn.Conv1d(2, 3, 2), dim=1), (2, 2, 5)))
     module("weight_norm_whole", *pair(weight_norm(torch.nn.Linear(3, 4, bias=False), dim=None), (2, 3)))
+    module("prelu", *pair(torch.nn.PReLU(3), (2, 3, 4)))
     save("modules", kept)
 
 

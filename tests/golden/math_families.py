@@ -138,6 +138,39 @@ def activations():
             record.case(name, "ties", function, values(0, 6, -0.5, 1.5))
     record.case("softplus.one", "large", lambda x: torch.logaddexp(x, torch.zeros_like(x)), values(1000, -1000, 30, -30))
     record.case("log_sigmoid", "large", F.logsigmoid, values(1000, -1000, 30, -30))
+    record_one("selu", F.selu)
+    # PyTorch rounds 1 / 0.7 and, in hardsigmoid, 1 / 6 to float32.
+    celu, hardsigmoid = lambda x: F.celu(x, 0.5), lambda x: F.relu6(x + 3) / 6
+    record_one("celu", celu)
+    record_one("hardsigmoid", hardsigmoid)
+    record_one("hardswish", F.hardswish)  # no ties: at -3 and 3 this version's gradient is that of the curve between
+    record_one("mish", F.mish)
+    record_one("softsign", F.softsign)
+    for name, function in (("selu", F.selu), ("celu", celu), ("hardsigmoid", hardsigmoid)):
+        record.case(name, "ties", function, values(0, 3, -3))
+        record.case(name, "large", function, values(1000, -1000, 30, -30))
+    record.case("mish", "large", F.mish, values(1000, -1000, 30, -30))
+
+    def learned(variant, data, x, slopes):
+        record.case(f"prelu.{variant}", data, F.prelu, x, slopes)
+    learned("one", "plain", apart(2, 3), values(0.25))
+    learned("one", "vector", apart(5), values(-0.5))
+    learned("one", "scalar", apart(), values(0.25))
+    learned("one", "empty", random(0, 3), values(0.25))
+    learned("one", "ties", values(0, 1, -1), values(0.25))
+    learned("one", "special", SPECIAL, values(0.25))
+    learned("channels", "plain", apart(4, 3), random(3))
+    learned("channels", "images", apart(2, 3, 2, 2), random(3))
+    learned("channels", "empty", random(2, 3, 0), random(3))
+    learned("channels", "special", SPECIAL.reshape(2, 3), values(0.25, -1, 0))
+
+    for variant, axis in (("last", -1), ("first", 0)):
+        gated = lambda x: F.glu(x, axis)
+        record.case(f"glu.{variant}", "plain", gated, random(4, 6))
+        record.case(f"glu.{variant}", "volume", gated, random(2, 3, 2))
+        record.case(f"glu.{variant}", "one", gated, random(2, 1) if axis == 0 else random(1, 2))
+        record.case(f"glu.{variant}", "empty", gated, random(0, 2))
+        record.case(f"glu.{variant}", "special", gated, torch.stack([SPECIAL, SPECIAL.flip(0)]))
     record.save()
 
 

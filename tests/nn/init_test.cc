@@ -38,6 +38,34 @@ TEST_CASE("schemes give the variances of their papers") {
   check(1 / 180.0);
 }
 
+TEST_CASE("plain schemes fill any shape, and no tape sees it") {
+  const Tensor x = require_grad(empty({20000}, {.dtype = Dtype::float64}));
+  const auto numbers = [&] { return detach(x); };
+  init::constant(x, -0.75);
+  CHECK(x.to_vector<double>() == std::vector<double>(20000, -0.75));
+  Generator generator(3);
+  init::uniform(x, -1, 3, generator);
+  CHECK(min(numbers()).item<double>() >= -1);
+  CHECK(min(numbers()).item<double>() < -0.99);
+  CHECK(max(numbers()).item<double>() < 3);
+  CHECK(max(numbers()).item<double>() > 2.99);
+  CHECK(mean(numbers()).item<double>() == doctest::Approx(1).epsilon(0.04));  // 4 errors: 0.033
+  CHECK(variance_of(numbers()) == doctest::Approx(16 / 12.0).epsilon(0.03));
+  init::normal(x, 2, 0.5, generator);
+  CHECK(mean(numbers()).item<double>() == doctest::Approx(2).epsilon(0.01));
+  CHECK(variance_of(numbers()) == doctest::Approx(0.25).epsilon(0.05));
+  CHECK(max(numbers()).item<double>() > 3.5);  // three deviations
+  init::normal(x, 2, 0, generator);
+  CHECK(x.to_vector<double>() == std::vector<double>(20000, 2));
+  CHECK_FALSE(x.has_grad());
+  const Tensor none = empty({0, 3});
+  CHECK_NOTHROW(init::uniform(none));
+  CHECK_NOTHROW(init::normal(none));
+  const Tensor half = empty({3}, {.dtype = Dtype::bfloat16});
+  init::constant(half, 0.5);
+  CHECK(half.to_vector<float>() == std::vector<float>{0.5f, 0.5f, 0.5f});
+}
+
 TEST_CASE("orthogonal rows or columns have the length of the gain") {
   for (const Shape& shape : {Shape{4, 7}, Shape{7, 4}, Shape{3, 2, 4}}) {
     const Tensor weight = require_grad(empty(shape, {.dtype = Dtype::float64}));
@@ -85,6 +113,18 @@ TEST_CASE("schemes refuse what they cannot start") {
   CHECK_THROWS_WITH_AS(init::truncated_normal(empty({2}), 0, 1, 5, 6),
                        doctest::Contains("less than one number in a thousand"), ValueError);
   CHECK_THROWS_AS(init::truncated_normal(empty({2}), 0, 0), ValueError);
+  const Tensor whole = zeros({2}, {.dtype = Dtype::int64});
+  CHECK_THROWS_WITH_AS(init::constant(whole, 1), doctest::Contains("[constant] "), DtypeError);
+  CHECK_THROWS_WITH_AS(init::uniform(whole), doctest::Contains("[uniform] "), DtypeError);
+  CHECK_THROWS_WITH_AS(init::normal(whole), doctest::Contains("[normal] "), DtypeError);
+  CHECK_THROWS_WITH_AS(init::uniform(empty({2}), 1, 1),
+                       "[uniform] low must be below high and both finite, got 1 and 1", ValueError);
+  CHECK_THROWS_AS(init::uniform(empty({2}), 0, INFINITY), ValueError);
+  CHECK_THROWS_WITH_AS(init::normal(empty({2}), 0, -1),
+                       "[normal] deviation must be at least 0 and both finite, got mean 0 and "
+                       "deviation -1",
+                       ValueError);
+  CHECK_THROWS_AS(init::normal(empty({2}), NAN, 1), ValueError);
 }
 
 }  // namespace

@@ -212,6 +212,25 @@ TEST_CASE("activations are there as layers") {
   same(LogSigmoid{}, log_sigmoid(x));
   same(Softmax(0), softmax(x, 0));
   same(LogSoftmax{}, log_softmax(x));
+  same(SELU{}, selu(x));
+  same(CELU(0.5), celu(x, 0.5));
+  same(Mish{}, mish(x));
+  same(Hardsigmoid{}, hardsigmoid(x));
+  same(Hardswish{}, hardswish(x));
+  same(Softsign{}, softsign(x));
+  same(GLU{}, glu(x));
+  CHECK(GLU(0)(ones({4, 3})).shape() == Shape{2, 3});
+}
+
+TEST_CASE("the slopes of a PReLU start at a quarter, are learned, and give PyTorch's results") {
+  PReLU one, three(3, 0.5);
+  CHECK(one.weight.to_vector<float>() == std::vector<float>{0.25f});
+  CHECK(three.weight.to_vector<float>() == std::vector<float>{0.5f, 0.5f, 0.5f});
+  CHECK(three.parameters().at(0).first == "weight");
+  compare_with_pytorch(three, "prelu");
+  CHECK_THROWS_WITH_AS(PReLU(0), "[prelu] channels must be at least 1, got 0", ValueError);
+  CHECK_THROWS_AS(PReLU(-1), ValueError);
+  CHECK_THROWS_AS(three(ones({2, 4})), ShapeError);
 }
 
 TEST_CASE("a loss of NaN logits is NaN, and ignored samples count nothing") {
