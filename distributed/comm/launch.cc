@@ -8,6 +8,7 @@
 
 #include "core/raise.h"
 #include "core/threads.h"
+#include "distributed/comm/last_words.h"
 #include "distributed/comm/mpi.h"
 #include "distributed/comm/self.h"
 #include "distributed/comm/tcp.h"
@@ -184,6 +185,15 @@ int run_main(int argc, char** argv, const Main& body) {
     complain(program, rank > 0 ? fmt::format("rank {}: {}", rank, error.what()) : error.what());
     std::_Exit(1);
   }
+  const LastWords last_words([&communicator] {
+    if (communicator->options().flight_records.empty()) return;
+    try {
+      communicator->save_flight_record({},
+                                       "told to end (SIGTERM), as launchers tell all ranks when "
+                                       "one has ended");
+    } catch (const IoError&) {  // there is nobody left to hear of it
+    }
+  });
   try {
     const int status = body(*communicator, argc, argv);
     // Without this, a rank that ends early would not hear of an error on another one.

@@ -56,7 +56,8 @@ using Main = std::function<int(Communicator&, int argc, char** argv)>;
 /// and with one line "program: message" on standard error. The line begins "program: rank N: " if
 /// the error happened on rank N alone. An error within a part of the ranks (Communicator::split) is
 /// reported by the lowest of them. A job that has not started within the timeout of CommOptions, or
-/// 10 s if that is shorter, ends the same way.
+/// 10 s if that is shorter, ends the same way. A rank that is told to end (SIGTERM) saves its
+/// flight record first.
 int run_main(int argc, char** argv, const Main& body);
 
 }  // namespace capstan::distributed
