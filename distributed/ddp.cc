@@ -228,6 +228,13 @@ void Ddp::finish_reduction(bool had_data) {
   for (size_t i = 0; i < trained_.size(); ++i) {
     if (!ready_[i]) mark_ready(i);
   }
+  if (options_.check_nan) {
+    NamedTensors own;
+    for (const auto& [name, parameter] : own_) {
+      if (parameter.has_grad()) own.emplace_back(name, parameter.grad());
+    }
+    reducer_->look_for_nan(own);
+  }
   last_ = reducer_->finish();
   // A rank without data knows no order; rank 0 then leaves the plan for a later window.
   if (!planned_) planned_ = reducer_->replan(had_data);

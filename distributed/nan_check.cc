@@ -9,9 +9,9 @@
 
 namespace capstan::distributed {
 
-void NanCheck::look(const GradientBucket& bucket) {
+void NanCheck::look(const NamedTensors& gradients) {
   const NoGrad guard;
-  for (const auto& [name, gradient] : bucket.gradients) {
+  for (const auto& [name, gradient] : gradients) {
     if (optim::all_finite(gradient)) continue;
     if (first_.empty()) {
       first_ =

@@ -4,15 +4,17 @@
 
 #include <string>
 
-#include "distributed/bucket_hook.h"
+#include "core/tensor.h"
+#include "distributed/comm/communicator.h"
 
 namespace capstan::distributed {
 
 class NanCheck {
  public:
-  /// Looks through what this rank is about to send. A gradient that is not finite is noted and
-  /// filled with zeros, so that the other ranks' gradients, and what a hook keeps, stay clean.
-  void look(const GradientBucket& bucket);
+  /// Looks through gradients of this rank, by their parameters' names, before they are sent. One
+  /// that is not finite is noted and filled with zeros, so that the other ranks' gradients, and
+  /// what a hook keeps, stay clean.
+  void look(const NamedTensors& gradients);
 
   /// Throws GradientError on every rank, with the same text, if a rank has noted something; it
   /// names, for each such rank, the first parameter. A collective; forgets what was noted.

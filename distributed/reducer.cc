@@ -184,7 +184,7 @@ void Reducer::learn_divisor() {
 
 void Reducer::launch(Bucket& bucket) {
   add_subtrees(bucket);
-  if (options_.check_nan) nan_check_.look(bucket);
+  if (options_.check_nan) nan_check_.look(bucket.gradients);
   if (divisor_ != 1) scale_elements(bucket.all(), 1 / divisor_);
   bucket.work = options_.hook
                     ? options_.hook->round(0, bucket, communicator_).value_or(Work())

@@ -102,6 +102,9 @@ class Reducer {
   /// Starts a reduction; each parameter is then marked ready once, in any order.
   void start(const Share& mine);
   void mark_ready(int parameter);
+  /// For gradients that are not the reducer's own: takes them into the check for NaN of this
+  /// reduction.
+  void look_for_nan(const NamedTensors& gradients) { nan_check_.look(gradients); }
   /// Waits for the buckets and divides by the weight of all ranks (a weight of 0 gives gradients of
   /// 0). Returns the shares of all, summed. Throws CommError; and GradientError as NanCheck does.
   Share finish();

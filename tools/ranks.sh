@@ -5,7 +5,7 @@
 # MASTER_PORT. When a rank fails, the others get some seconds to say why and end, and then are killed. The status is
 # that of the first rank that failed.
 set -u
-if [ $# -lt 3 ] || [ "$1" != -np ]; then
+if [ $# -lt 3 ] || [ "$1" != -np ] || ! [[ $2 =~ ^[1-9][0-9]{0,3}$ ]]; then
   echo "usage: tools/ranks.sh -np N PROGRAM [OPTIONS]" >&2
   exit 2
 fi
@@ -33,7 +33,7 @@ while [ ${#left[@]} -gt 0 ]; do
   left=("${left[@]}")
   if [ $code != 0 ] && [ $status = 0 ]; then
     status=$code
-    (sleep 4; end_all) >/dev/null 2>&1 &
+    (sleep 2.5; end_all) >/dev/null 2>&1 &
     killer=$!
   fi
 done 2>/dev/null  # bash's notes about ranks that were killed

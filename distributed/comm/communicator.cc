@@ -521,7 +521,8 @@ Traffic Communicator::traffic() const { return progress_->traffic(); }
 const CommOptions& Communicator::options() const { return progress_->options(); }
 std::string Communicator::flight_record() const { return progress_->record().text(); }
 
-std::string Communicator::save_flight_record(const std::string& folder) const {
+std::string Communicator::save_flight_record(const std::string& folder,
+                                             const std::string& reason) const {
   const std::string& where = folder.empty() ? options().flight_records : folder;
   if (where.empty()) {
     raise<ValueError>(
@@ -529,7 +530,8 @@ std::string Communicator::save_flight_record(const std::string& folder) const {
   }
   const RecordOwner owner = progress_->owner();
   const std::string path = FlightRecord::path(where, owner);
-  FlightRecord::save(path, progress_->record().json(owner, failure()));
+  const std::string why = failure();
+  FlightRecord::save(path, progress_->record().json(owner, why.empty() ? reason : why));
   return path;
 }
 

@@ -205,8 +205,10 @@ class Communicator {
   /// The last 64 calls, one a line: sequence, kind, dtype, count, tag, state.
   std::string flight_record() const;
   /// Writes this rank's into `folder`, or that of options(), as JSON, and returns the file's path.
-  /// Throws ValueError if there is no folder, IoError if it cannot be written.
-  std::string save_flight_record(const std::string& folder = {}) const;
+  /// `reason` is given as the failure where there was none. Throws ValueError if there is no
+  /// folder, IoError if it cannot be written.
+  std::string save_flight_record(const std::string& folder = {},
+                                 const std::string& reason = {}) const;
 
  private:
   Work start(const Call& call, std::function<void(Channel&)> body, bool only_sends = false);

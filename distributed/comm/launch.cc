@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
-#include <iterator>
 #include <thread>
 
 #include "core/raise.h"
 #include "core/threads.h"
+#include "distributed/comm/last_words.h"
 #include "distributed/comm/mpi.h"
 #include "distributed/comm/self.h"
 #include "distributed/comm/tcp.h"
@@ -42,23 +42,27 @@ void complain(const std::string& program, const std::string& message) {
 }
 
 // What launchers set. srun sets the step's variables; SLURM_NTASKS alone only says that we are
-// inside an allocation.
+// inside an allocation. Whoever starts ranks by hand may do so inside a step of srun's, which then
+// counts one task.
 struct Variables {
   const char *launcher, *size, *rank;
-  bool brings_mpi;
+  const char* mpi;  // is set if MPI joins the ranks
 };
 constexpr Variables kVariables[] = {
-    {"mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", true},
-    {"mpiexec (PMI)", "PMI_SIZE", "PMI_RANK", true},
-    {"srun (Slurm)", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", false},  // unless PMIX_RANK is set
-    {"the environment", "WORLD_SIZE", "RANK", false},
+    {"mpirun (Open MPI)", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"},
+    {"mpiexec (PMI)", "PMI_SIZE", "PMI_RANK", "PMI_SIZE"},
+    {"the environment", "WORLD_SIZE", "RANK", nullptr},
+    {"srun (Slurm)", "SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "PMIX_RANK"},
 };
 
-// Those that are set, or null.
+// The first that are set, or else half of which are, or null.
 const Variables* find_variables() {
-  const auto is_set = [](const Variables& known) { return std::getenv(known.size) != nullptr; };
-  const auto found = std::ranges::find_if(kVariables, is_set);
-  return found == std::end(kVariables) ? nullptr : found;
+  for (bool half : {false, true}) {
+    for (const Variables& known : kVariables) {
+      if (std::getenv(known.size) && (half || std::getenv(known.rank))) return &known;
+    }
+  }
+  return nullptr;
 }
 
 // The first of "h1", "h1,h2", "h[01-04,7],g[1-2]": "h1", "h1", "h01".
@@ -119,7 +123,7 @@ std::optional<Launcher> find_launcher() {
     raise<CommError>("[launch] {} says that this is rank {} of {}", launcher.name, launcher.rank,
                      launcher.size);
   }
-  const bool mpi = variables->brings_mpi || std::getenv("PMIX_RANK");
+  const bool mpi = variables->mpi && std::getenv(variables->mpi);
   if (!mpi && launcher.size > 1) find_meeting_point(launcher);
   return launcher;
 }
@@ -181,6 +185,15 @@ int run_main(int argc, char** argv, const Main& body) {
     complain(program, rank > 0 ? fmt::format("rank {}: {}", rank, error.what()) : error.what());
     std::_Exit(1);
   }
+  const LastWords last_words([&communicator] {
+    if (communicator->options().flight_records.empty()) return;
+    try {
+      communicator->save_flight_record({},
+                                       "told to end (SIGTERM), as launchers tell all ranks when "
+                                       "one has ended");
+    } catch (const IoError&) {  // there is nobody left to hear of it
+    }
+  });
   try {
     const int status = body(*communicator, argc, argv);
     // Without this, a rank that ends early would not hear of an error on another one.

@@ -4,11 +4,12 @@
 // | started by            | ranks are known from                    | and joined by              |
 // |-----------------------|-----------------------------------------|----------------------------|
 // | mpirun, mpiexec       | OMPI_COMM_WORLD_RANK, _SIZE or PMI_...  | MPI                        |
+// | anybody, rank by rank | RANK, WORLD_SIZE                        | TCP                        |
 // | srun, with PMI        | PMI_..., or SLURM_PROCID and PMIX_RANK  | MPI                        |
 // | srun                  | SLURM_PROCID, SLURM_STEP_NUM_TASKS      | TCP                        |
-// | anybody, rank by rank | RANK, WORLD_SIZE                        | TCP                        |
 // | a user                |                                         | nothing: it runs alone     |
 //
+// The first that fits counts: ranks may be started one by one inside a shell that srun started.
 // Ranks that TCP joins meet at MASTER_ADDR, MASTER_PORT, where rank 0 listens. Under srun these may
 // be missing: then they are the step's first host, and a port made of the job's number.
 #pragma once
@@ -55,7 +56,8 @@ using Main = std::function<int(Communicator&, int argc, char** argv)>;
 /// and with one line "program: message" on standard error. The line begins "program: rank N: " if
 /// the error happened on rank N alone. An error within a part of the ranks (Communicator::split) is
 /// reported by the lowest of them. A job that has not started within the timeout of CommOptions, or
-/// 10 s if that is shorter, ends the same way.
+/// 10 s if that is shorter, ends the same way. A rank that is told to end (SIGTERM) saves its
+/// flight record first.
 int run_main(int argc, char** argv, const Main& body);
 
 }  // namespace capstan::distributed

@@ -94,6 +94,17 @@ TEST_CASE("virtual shards are looked through as well") {
                        GradientError);
 }
 
+TEST_CASE("gradients that stay each rank's own are looked through as well") {
+  const std::string text = message_of_all<GradientError>(3, [](Communicator& comm) {
+    Bare model(2, 3);
+    Ddp ddp(model, comm, {.exclude = {"parts.1"}, .check_nan = true});
+    ddp.backward(loss_with(model, 1, comm.rank() == 1 ? std::nan("") : 1));
+  });
+  CHECK(text ==
+        "[ddp.backward] gradients are not finite, rank 1: 'parts.1' (NaN); call zero_grad() to go "
+        "on");
+}
+
 TEST_CASE("the first tensor that differs is named, and which ranks have what") {
   const std::string text = message_of_all<SharedError>(5, [](Communicator& comm) {
     const Tensor a = ones({3}), b = full({2}, comm.rank() == 3 ? 2 : 1), c = full({}, comm.rank());

@@ -176,6 +176,32 @@ TEST_CASE("a gradient of low rank arrives whole, and one of zeros does no harm")
   }
 }
 
+TEST_CASE("a gradient that is not finite spoils its own step only") {
+  for (int ranks : {1, 2, 3}) {
+    CAPTURE(ranks);
+    run_ranks(ranks, [&](Communicator& comm) {
+      Three model;
+      Ddp ddp(model, comm, {.hook = power_sgd({.rank = kRank, .seed = 5})});
+      const std::vector<Matrix> wanted = reference(ranks, 4);
+      for (int step = 0; step < 4; ++step) {
+        if (step == 2) {  // as if it had not been
+          const Tensor bad = numbers({kRows, 3, 3}, 7);
+          if (comm.rank() == 0) bad.mutable_data<double>()[5] = HUGE_VAL;
+          model.zero_grad();
+          ddp.backward(model(bad, numbers({2, 2}, 8), numbers({4}, 9)));
+          CHECK(!std::isfinite(model.big.grad().to_vector<double>()[5]));
+        }
+        const Gradients mine(step, comm.rank());
+        model.zero_grad();
+        ddp.backward(model(mine.big, mine.small, mine.bias));
+        const auto got = model.big.grad().to_vector<double>();
+        for (int64_t i = 0; i < kRows * kColumns; ++i)
+          CHECK(got[i] == doctest::Approx(wanted[step][i / kColumns][i % kColumns]));
+      }
+    });
+  }
+}
+
 struct Layer : nn::Module {
   nn::Parameter w{zeros({256, 128})};
   CAPSTAN_MODULE(Layer, w)

@@ -42,8 +42,10 @@ for ranks in 2 4; do
   expect $ranks bad "\[agree\] options must be the same on all ranks: rank 0 has '.*3', rank $last has '.*2'" agree
   expect $ranks bad ".* made call 2 all_reduce .* \"bucket 0\", rank $last made call 2 broadcast .*$records" differ
   expect $ranks bad ".* \"bucket 1\" did not finish within .* s: .*; rank $last has only come to call 1$records" late
+  expect $ranks bad '' dies # mpirun speaks, and tells the others to end
+  grep -q 'told to end (SIGTERM)' "$CAPSTAN_FLIGHT_RECORDS/world-rank-0.json" ||
+    { echo "no flight record of a rank that was told to end"; failed=1; }
   expect $ranks bad ".* \"bucket 2\" did not finish within .* s: .*; rank $last on .* does not answer$records" stopped
-  expect $ranks bad '' dies
 done
 for rank in 0 1 2 3; do
   grep -q '"tag": "bucket 2"' "$CAPSTAN_FLIGHT_RECORDS/world-rank-$rank.json" || [ $rank = $last ] ||

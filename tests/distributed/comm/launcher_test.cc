@@ -110,6 +110,23 @@ TEST_CASE("ranks without MPI know where to meet") {
   }
 }
 
+TEST_CASE("ranks that are started one by one inside a step of Slurm's are not its tasks") {
+  Variables shell{{"SLURM_STEP_NUM_TASKS", "1"}, {"SLURM_PROCID", "0"}, {"PMIX_RANK", "0"},
+                  {"WORLD_SIZE", "4"},           {"RANK", "2"},         {"MASTER_ADDR", "alpha"},
+                  {"MASTER_PORT", "7"}};
+  {
+    const Environment ranks(shell);
+    CHECK(find_launcher()->name == "the environment");
+    CHECK(find_launcher()->rank == 2);
+    CHECK(find_launcher()->port == 7);  // TCP joins them, whatever joins srun's
+    CHECK(launched_rank() == 2);
+  }
+  shell.erase("RANK");  // a script of a job that says how many, and leaves it to srun who
+  const Environment srun(shell);
+  CHECK(find_launcher()->name == "srun (Slurm)");
+  CHECK(launched_rank() == 0);
+}
+
 TEST_CASE("environments that make no sense are refused") {
   for (const auto& [size, rank] : Variables{
            {"2", "2"}, {"0", "0"}, {"two", "0"}, {"3", ""}, {"4", "-1"}, {"99999999999", "0"}}) {
