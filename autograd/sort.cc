@@ -51,23 +51,40 @@ Sorted topk(const Tensor& x, int64_t count, int64_t axis, bool largest) {
   return {gather(x, a, indices), indices};
 }
 
-Unique unique(const Tensor& x) {
+Unique unique(const Tensor& x, std::optional<int64_t> axis) {
   if (x.device().kind == Device::Kind::meta) {
     raise<DeviceError>("[unique] the shape depends on values, and meta has none");
   }
-  const auto [sorted, places] = sort(reshape(detach(x), {-1}));
-  const int64_t count = sorted.numel();
+  const int a = axis ? normalize_axis("unique", *axis, x.rank()) : 0;
+  const int64_t count = axis ? x.shape()[a] : x.numel();
+  const int64_t width = axis ? x.numel() / std::max<int64_t>(1, count) : 1;
+  const Tensor front = axis ? move_axis(detach(x), a, 0) : reshape(detach(x), {count});
+  const Tensor rows = reshape(front, {count, width});
   const TensorOptions position{Dtype::int64, x.device()};
-  if (count == 0) return {sorted, zeros(x.shape(), position), zeros({0}, position)};
+  // By the last column first: sorting keeps the order of equals, so the first column decides.
+  Tensor places = arange(count, position);
+  for (int64_t column = width - 1; column >= 0 && count > 0; --column) {
+    const Tensor keys = take_rows(select(rows, 1, column), places);
+    places = take_rows(places, argsort(keys, 0));
+  }
+  const Shape all = axis ? Shape{count} : x.shape();
+  if (count == 0) return {detach(clone(front)), zeros(all, position), zeros({0}, position)};
+
+  const Tensor sorted = take_rows(rows, places);
   // True where a new value begins.
-  const Tensor changes = not_equal(slice(sorted, 0, 1, count), slice(sorted, 0, 0, count - 1));
+  const Tensor changes =
+      any(not_equal(slice(sorted, 0, 1, count), slice(sorted, 0, 0, count - 1)), {1});
   const Tensor is_first = cat({ones({1}, {Dtype::boolean, x.device()}), changes});
   const Tensor starts = select(nonzero(is_first), 1, 0);
   const Tensor ends =
       cat({slice(starts, 0, 1, starts.numel()), full({1}, static_cast<double>(count), position)});
   const Tensor number = cumsum(is_first, 0) - 1;
   const Tensor inverse = scatter(zeros({count}, position), 0, places, number);
-  return {take_rows(sorted, starts), reshape(inverse, x.shape()), ends - starts};
+  Shape kept = front.shape();
+  kept[0] = starts.numel();
+  const Tensor values = reshape(take_rows(sorted, starts), kept);
+  return {axis ? contiguous(move_axis(values, 0, a)) : values, reshape(inverse, all),
+          ends - starts};
 }
 
 }  // namespace capstan

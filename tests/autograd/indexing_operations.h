@@ -162,7 +162,11 @@ inline std::vector<Operation> sorting_operations() {
        {{"values", one([](const Tensor& x) { return unique(x).values; })},
         {"inverse", one([](const Tensor& x) { return unique(x).inverse; })},
         {"counts", one([](const Tensor& x) { return unique(x).counts; })}},
-       {fails<DeviceError>("depends on values", [] { return unique(elsewhere({2})).values; })},
+       {fails<DeviceError>("depends on values", [] { return unique(elsewhere({2})).values; }),
+        fails<ShapeError>("axis 2",
+                          [] {
+                            return unique(of({2, 3}), 2).values;
+                          })},
        false},
   };
 }

@@ -7,6 +7,7 @@
 #include <doctest/doctest.h>
 #include <rapidcheck.h>
 
+#include <map>
 #include <numeric>
 
 #include "autograd/elementwise.h"
@@ -15,6 +16,7 @@
 #include "autograd/indexing.h"
 #include "autograd/rearrange.h"
 #include "autograd/reduce.h"
+#include "autograd/sort.h"
 #include "autograd/views.h"
 
 namespace capstan {
@@ -381,6 +383,44 @@ TEST_CASE("index_select, index_add and masks follow the definition") {
     RC_ASSERT(masked_select(x, mask).to_vector<double>() == taken);
     RC_ASSERT(masked_fill(x, mask, -7).to_vector<double>() == filled);
     RC_ASSERT(nonzero(expand(mask, shape)).to_vector<int64_t>() == places);
+  }));
+}
+
+TEST_CASE("unique finds the different elements, or the different slices along an axis") {
+  CHECK(rc::check([] {
+    const Shape shape = pick_shape(1, 3, 4);
+    const bool along = pick(0, 1);
+    const int axis = along ? static_cast<int>(pick(0, shape.rank() - 1)) : 0;
+    Index elements;
+    for_each_index(shape, [&](const Index&) { elements.push_back(pick(0, 2)); });
+    const Tensor x = from_vector(elements, shape);
+    // What is compared, by its place along the axis.
+    std::vector<Index> slices(along ? shape[axis] : std::ssize(elements));
+    int64_t next = 0;
+    for_each_index(shape, [&](const Index& index) {
+      slices[along ? index[axis] : next].push_back(elements[next]);
+      ++next;
+    });
+    std::map<Index, int64_t> counts;
+    for (const Index& each : slices) ++counts[each];
+
+    const auto [values, inverse, occurrences] =
+        along ? unique(x, pick(0, 1) ? axis : axis - shape.rank()) : unique(x);
+    RC_ASSERT(inverse.shape() == (along ? Shape{shape[axis]} : shape));
+    const Index numbers = inverse.to_vector<int64_t>(), often = occurrences.to_vector<int64_t>();
+    RC_ASSERT(often.size() == counts.size());
+    std::vector<Index> found(counts.size());
+    const Index all = values.to_vector<int64_t>();
+    next = 0;
+    for_each_index(values.shape(), [&](const Index& index) {
+      found[index[along ? axis : 0]].push_back(all[next++]);
+    });
+    size_t number = 0;
+    for (const auto& [slice, count] : counts) {  // in ascending order
+      RC_ASSERT(found[number] == slice);
+      RC_ASSERT(often[number++] == count);
+    }
+    for (size_t i = 0; i < slices.size(); ++i) RC_ASSERT(found[numbers[i]] == slices[i]);
   }));
 }
 
