@@ -37,7 +37,11 @@ void Channel::find_hosts() {
 }
 
 void Channel::connect() {
-  begin(Call(Kind::connect, {}));
+  // What must be the same on all ranks is compared as a part of the call.
+  std::string options;
+  if (options_.ranks_per_host > 0) options = fmt::format("{} a host", options_.ranks_per_host);
+  if (!options_.share_memory) options = "without shared memory";
+  begin(Call(Kind::connect, options));
   find_hosts();
   if (hosts() == size()) return finish();
   auto memory = share_memory(*this, Board::bytes());

@@ -158,8 +158,15 @@ std::string CommOptions::default_flight_records() {
 }
 
 Communicator::Communicator(std::unique_ptr<Transport> transport, CommOptions options)
-    : algorithm_(options.all_reduce),
-      progress_(std::make_shared<Progress>(std::move(transport), options)) {}
+    : algorithm_(options.all_reduce) {
+  if (options.timeout.count() <= 0 || options.grace.count() < 0 || options.ranks_per_host < 0) {
+    raise<ValueError>(
+        "[communicator] the timeout must be above 0, the grace and ranks_per_host not below it; "
+        "got {} ms, {} ms, {}",
+        options.timeout.count(), options.grace.count(), options.ranks_per_host);
+  }
+  progress_ = std::make_shared<Progress>(std::move(transport), options);
+}
 Communicator::~Communicator() { progress_->stop(); }
 
 int Communicator::rank() const { return progress_->transport().rank(); }

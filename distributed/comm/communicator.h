@@ -68,7 +68,7 @@ struct CommOptions {
   std::chrono::milliseconds timeout = default_timeout();
   /// How long a failing rank waits to hear from its peers, so that all agree on one text.
   std::chrono::milliseconds grace{2000};
-  /// These are the same on all ranks.
+  /// These are the same on all ranks, or the first call fails.
   Algorithm all_reduce = Algorithm::automatic;
   bool share_memory = true;  // false: as if each rank had a host of its own
   int ranks_per_host = 0;    // as if the ranks of a host were on several, with so many each; 0: no
@@ -94,6 +94,7 @@ struct Traffic {
 class Communicator {
  public:
   /// Takes over the wires of one rank. Users call make_self(), run_ranks(), make_mpi() or world().
+  /// Throws ValueError for options that are out of range.
   explicit Communicator(std::unique_ptr<Transport> transport, CommOptions options = {});
   ~Communicator();
   Communicator(const Communicator&) = delete;

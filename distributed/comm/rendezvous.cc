@@ -154,6 +154,12 @@ void Rendezvous::join(Clock::time_point deadline) {
   first.send(&hello, sizeof hello, deadline);
   const std::string answer = receive_text(first, deadline + kVerdict);
   if (answer.starts_with("E")) throw CommError(answer.substr(1));
+  if (answer.empty() && Clock::now() >= deadline) {
+    raise<CommError>(
+        "[tcp] nothing that rank {} found at {}:{} answered within {} s: rank 0 is "
+        "stopped, or that is somebody else",
+        job_.rank, job_.address, job_.port, in_seconds(job_.patience));
+  }
   std::istringstream lines(answer);
   if (lines.get() == 'T') lines >> secret_;
   for (Entry& entry : table_) {

@@ -69,6 +69,14 @@ int bind_to(int port) {
   return -1;
 }
 
+// Where nobody listens, a socket of this machine may be given just that port to call from, and
+// then it reaches itself.
+bool is_its_own_peer(int file) {
+  const sockaddr_storage mine = address_of(file, getsockname);
+  const sockaddr_storage other = address_of(file, getpeername);
+  return std::memcmp(&mine, &other, sizeof mine) == 0;
+}
+
 // One attempt at one address.
 Socket try_to_connect(const addrinfo& address, Clock::time_point deadline) {
   Socket socket(::socket(address.ai_family, SOCK_STREAM | kFlags, 0));
@@ -79,6 +87,11 @@ Socket try_to_connect(const addrinfo& address, Clock::time_point deadline) {
     socklen_t length = sizeof error;
     getsockopt(socket.file(), SOL_SOCKET, SO_ERROR, &error, &length);
     if (error != 0) return {};
+  }
+  if (is_its_own_peer(socket.file())) {
+    const linger at_once{.l_onoff = 1, .l_linger = 0};  // or the port stays taken for a minute
+    setsockopt(socket.file(), SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    return {};
   }
   send_at_once(socket.file());
   return socket;

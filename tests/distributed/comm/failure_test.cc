@@ -270,6 +270,15 @@ TEST_CASE("a communicator that goes because of an exception does not wait for it
   CHECK(Clock::now() - start < 5s);
 }
 
+TEST_CASE("options out of range") {
+  for (const CommOptions& bad : {CommOptions{.timeout = 0ms}, CommOptions{.timeout = -1ms},
+                                 CommOptions{.grace = -1ms}, CommOptions{.ranks_per_host = -1}}) {
+    CHECK_THROWS_AS(run_ranks(
+                        2, [](Communicator&) {}, bad),
+                    ValueError);
+  }
+}
+
 TEST_CASE("CAPSTAN_TIMEOUT") {
   CHECK(CommOptions().timeout == 10min);
   setenv("CAPSTAN_TIMEOUT", "2.5", 1);

@@ -2,8 +2,15 @@
 // sockets only: every collective, its failures, and every way in which ranks may fail to meet.
 #include "distributed/comm/tcp.h"
 
+#include <net/if.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
 #include <atomic>
 #include <chrono>
+#include <cstring>
+#include <fstream>
 #include <map>
 #include <thread>
 
@@ -235,6 +242,50 @@ TEST_CASE("somebody else where rank 0 should be") {
           "[tcp] what rank 1 found at localhost:" + std::to_string(other.port()) +
               " is not rank 0 of a job, or it ended");
     server.join();
+  }
+}
+
+TEST_CASE("nobody answers where rank 0 should be") {
+  const Socket stopped = Socket::listen(0);
+  const std::string address = "localhost:" + std::to_string(stopped.port());
+  CHECK(errors_of({{1, 2, "localhost", stopped.port(), 300ms}}).at(0) ==
+        "[tcp] nothing that rank 1 found at " + address +
+            " answered within 0.3 s: rank 0 is stopped, or that is somebody else");
+}
+
+TEST_CASE("a rank that waits for rank 0 does not meet itself") {
+  // The kernel gives the caller a port of its choice, in time the one that it calls; in a network
+  // with four ports that is at once.
+  std::thread([] {
+    if (unshare(CLONE_NEWNET) != 0) {
+      MESSAGE("not tested: no network of one's own may be made here");
+      return;
+    }
+    std::ofstream("/proc/sys/net/ipv4/ip_local_port_range") << "40000 40003";
+    ifreq loopback = {};
+    std::strcpy(loopback.ifr_name, "lo");
+    loopback.ifr_flags = IFF_UP;
+    const Socket any(socket(AF_INET, SOCK_DGRAM, 0));
+    CHECK(ioctl(any.file(), SIOCSIFFLAGS, &loopback) == 0);
+    for (int port : {40000, 40001, 40002, 40003}) {
+      CHECK(!Socket::connect("127.0.0.1", port, Clock::now() + 300ms));
+      CHECK_NOTHROW(Socket::listen(port));
+    }
+  }).join();
+}
+
+TEST_CASE("options of communicators that differ between ranks are named") {
+  for (const CommOptions& other :
+       {CommOptions{.share_memory = false}, CommOptions{.ranks_per_host = 2}}) {
+    const int port = free_port();
+    on_threads(3, [&](int rank) {
+      const auto c = make_tcp({rank, 3, "localhost", port}, rank == 1 ? other : CommOptions{});
+      const std::string text = error_of([&] { c->barrier().wait(); });
+      CHECK(text.starts_with("[connect] the ranks' calls differ: rank "));
+      CHECK(text.find(other.share_memory
+                          ? "rank 1 made connect \"2 a host\""
+                          : "rank 1 made connect \"without shared memory\"") != std::string::npos);
+    });
   }
 }
 
