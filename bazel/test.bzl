@@ -27,18 +27,20 @@ def capstan_script_test(name, script, program, data = [], size = "small", tags =
         tags = tags + ["cpu:2"],
     )
 
-def capstan_tests(deps = [], programs = None, sizes = {}, np = [1, 2, 4]):
+def capstan_tests(deps = [], program = None, programs = None, sizes = {}, np = [1, 2, 4]):
     """The tests of a folder and those below it, by the names of their files.
 
     - X_mpi_test.cc runs on several numbers of ranks (capstan_mpi_test).
     - Any other X_test.cc is a program of its own (capstan_test).
-    - X_test.sh tests a program (capstan_script_test): that of X_program.cc, or else X of the package `programs`.
+    - X_test.sh tests a program (capstan_script_test): that of X_program.cc, or else `program`, or else X of the
+      package `programs`.
 
     Every test sees the headers of its folder, and finds the files of each `testdata/` at their path in the workspace.
 
     Args:
       deps: the libraries under test.
-      programs: the package with the programs of scripts that have none of their own.
+      program: the program of scripts that have none of their own.
+      programs: the package with a program for each of them.
       sizes: Bazel's size ("medium", "large") by the test's name, where it is not "small".
       np: numbers of ranks.
     """
@@ -66,10 +68,11 @@ def capstan_tests(deps = [], programs = None, sizes = {}, np = [1, 2, 4]):
         name = script[:-len(".sh")]
         tested = name[:-len("_test")]
         own = tested + "_program"
+        other = program or "%s:%s" % (programs, tested)
         capstan_script_test(
             name = name,
             script = script,
-            program = ":" + own if own + ".cc" in own_programs else "%s:%s" % (programs, tested),
+            program = ":" + own if own + ".cc" in own_programs else other,
             data = data,
             size = sizes.get(name, "small"),
         )
