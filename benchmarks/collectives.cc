@@ -106,7 +106,7 @@ std::pair<double, double> time_while_computing(Communicator& ranks, const Tensor
 void measure_all_reduces(Communicator& ranks) {
   const bool speaks = ranks.rank() == 0;
   const auto say = [&](const std::string& text) {
-    if (speaks) fmt::print("{:>18}", text);
+    if (speaks) fmt::print("{:>21}", text);
   };
   const auto algorithms = algorithms_for(ranks);
   say("bytes");
@@ -128,9 +128,9 @@ void measure_all_reduces(Communicator& ranks) {
 void measure_others(Communicator& ranks) {
   const bool speaks = ranks.rank() == 0;
   const char* names[] = {"broadcast", "reduce", "all_gather", "reduce_scatter", "all_to_all"};
-  if (speaks) fmt::print("\n{:>18}", "bytes");
+  if (speaks) fmt::print("\n{:>21}", "bytes");
   for (const char* name : names) {
-    if (speaks) fmt::print("{:>18}", fmt::format("{} us", name));
+    if (speaks) fmt::print("{:>21}", fmt::format("{} us", name));
   }
   for (int64_t bytes : {4LL << 10, 250LL << 10, 25LL << 20}) {
     const int64_t part = bytes / 4 / ranks.size();
@@ -141,10 +141,10 @@ void measure_others(Communicator& ranks) {
                                            [&] { return ranks.all_gather(mine, whole); },
                                            [&] { return ranks.reduce_scatter(whole, mine); },
                                            [&] { return ranks.all_to_all(whole, other); }};
-    if (speaks) fmt::print("\n{:>18}", whole.bytes());
+    if (speaks) fmt::print("\n{:>21}", whole.bytes());
     for (const auto& call : calls) {
       const double time = time_of(ranks, bytes, [&] { call().wait(); });
-      if (speaks) fmt::print("{:>18.1f}", time * 1e6);
+      if (speaks) fmt::print("{:>21.1f}", time * 1e6);
     }
   }
   if (speaks) fmt::print("\n");
