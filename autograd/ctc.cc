@@ -4,6 +4,7 @@
 
 #include "autograd/autocast.h"
 #include "autograd/elementwise.h"
+#include "autograd/operands.h"
 #include "autograd/record.h"
 #include "autograd/reduce.h"
 #include "autograd/views.h"
@@ -67,8 +68,8 @@ Tensor ctc_loss(const Tensor& log_p, const Tensor& targets,
     return ctc_loss(on.wide(log_p), targets, input_lengths, target_lengths, options);
   }
   if (is_half(log_p.dtype())) {
-    const Tensor wide = cast(log_p, Dtype::float32);
-    return cast(ctc_loss(wide, targets, input_lengths, target_lengths, options), log_p.dtype());
+    return cast(ctc_loss(in_compute_dtype(log_p), targets, input_lengths, target_lengths, options),
+                log_p.dtype());
   }
   const Tensor scores = contiguous(log_p), labels = contiguous(targets);
   check(scores, labels, input_lengths, target_lengths, options.blank);

@@ -6,6 +6,7 @@
 #include "autograd/elementwise.h"
 #include "autograd/engine.h"
 #include "autograd/matmul.h"
+#include "autograd/operands.h"
 #include "autograd/rearrange.h"
 #include "autograd/record.h"
 #include "autograd/reduce.h"
@@ -190,11 +191,10 @@ Tensor recurrence(Cell cell, const Tensor& x, const Tensor& state, const Tensor&
   }
   check(cell, x, state, weight, bias, counts);
   if (is_half(x.dtype())) {  // many steps, each with what the one before has rounded
-    const auto wide = [](const Tensor& half) { return cast(half, Dtype::float32); };
-    const Tensor b = bias ? wide(*bias) : Tensor();
-    return cast(
-        recurrence(cell, wide(x), wide(state), wide(weight), bias ? &b : nullptr, counts, reverse),
-        x.dtype());
+    const Tensor b = bias ? in_compute_dtype(*bias) : Tensor();
+    return cast(recurrence(cell, in_compute_dtype(x), in_compute_dtype(state),
+                           in_compute_dtype(weight), bias ? &b : nullptr, counts, reverse),
+                x.dtype());
   }
   const CellSizes sizes = sizes_of(cell);
   const int64_t rows = x.size(0), batch = state.size(1), width = weight.size(1);

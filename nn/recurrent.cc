@@ -166,11 +166,11 @@ Recurrent::Result Recurrent::run(const Tensor& x, const SequenceOptions& sequenc
   const int64_t directions = options.bidirectional ? 2 : 1, parts = sizes_of(cell).states;
   const int64_t batch = x.size(options.batch_first ? 0 : 1);
   const Shape shape{options.layers * directions, batch, width};
-  std::vector<Tensor> initial{sequences.h, sequences.c};
   if (parts == 1 && sequences.c.defined()) {
     raise<ValueError>("[recurrent] only an LSTM has a state c");
   }
-  initial.resize(parts);
+  std::vector<Tensor> initial{sequences.h};
+  if (parts == 2) initial.push_back(sequences.c);
   for (Tensor& state : initial) {
     if (!state.defined()) state = zeros(shape, {x.dtype(), x.device()});
     if (state.shape() != shape) {

@@ -9,24 +9,34 @@
 
 namespace capstan::optim {
 
-double grad_norm(const NamedTensors& parameters) {
-  double squares = 0;
+ExactSum squares_of_gradients(const NamedTensors& parameters) {
+  ExactSum squares;
   for (const auto& [_, parameter] : parameters) {
-    if (parameter.has_grad()) squares += backend(parameter).sum_of_squares(parameter.grad());
+    if (parameter.has_grad()) add_squares(parameter.grad(), squares);
   }
-  return std::sqrt(squares);
+  return squares;
+}
+
+double grad_norm(const NamedTensors& parameters) {
+  return std::sqrt(squares_of_gradients(parameters).value());
 }
 
 double clip_grad_norm(const NamedTensors& parameters, double limit) {
+  return clip_grad_norm(parameters, squares_of_gradients(parameters), limit);
+}
+
+double clip_grad_norm(const NamedTensors& parameters, const ExactSum& squares, double limit) {
   if (!(limit > 0)) raise<ValueError>("[clip_grad_norm] the limit must be above 0, got {}", limit);
-  const double norm = grad_norm(parameters);
+  const double norm = std::sqrt(squares.value());
   if (!std::isfinite(norm)) {
     for (const auto& [name, parameter] : parameters) {
       if (parameter.has_grad() && !all_finite(parameter.grad())) {
         raise<ValueError>("[clip_grad_norm] the gradient of '{}' is not finite", name);
       }
     }
-    raise<ValueError>("[clip_grad_norm] the gradients' norm is beyond float64");
+    raise<ValueError>(
+        "[clip_grad_norm] the gradients' norm is beyond float64, or one of another rank's is not "
+        "finite");
   }
   const double scale = limit / (norm + 1e-6);  // the margin that PyTorch adds too
   if (scale >= 1) return norm;

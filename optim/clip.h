@@ -2,17 +2,24 @@
 // recurrent neural networks", ICML 2013, algorithm 1), and of each element by itself.
 #pragma once
 
+#include "core/exact_sum.h"
 #include "core/tensor.h"
 
 namespace capstan::optim {
 
-/// The 2-norm of all gradients taken as one vector, summed in float64.
+/// The sum of the squares of all gradients: exact, so that it is the same however they are cut into
+/// tensors, and parts of it on several ranks add up to the same.
+ExactSum squares_of_gradients(const NamedTensors& parameters);
+
+/// The 2-norm of all gradients taken as one vector.
 double grad_norm(const NamedTensors& parameters);
 
 /// Scales all gradients by min(1, limit / (norm + 1e-6)) and returns the norm before. Throws
 /// ValueError unless limit > 0, and for a norm that is not finite, naming the parameter that made
 /// it so.
 double clip_grad_norm(const NamedTensors& parameters, double limit);
+/// The same where the root of `squares` is the norm: of a model of which `parameters` is a part.
+double clip_grad_norm(const NamedTensors& parameters, const ExactSum& squares, double limit);
 
 /// Brings every element of every gradient into [-limit, limit]. The direction changes; the norm is
 /// mostly the better choice. Throws ValueError unless limit > 0 and finite, and, before anything is
