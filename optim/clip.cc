@@ -17,8 +17,16 @@ double grad_norm(const NamedTensors& parameters) {
   return std::sqrt(squares);
 }
 
-double clip_grad_norm(const NamedTensors& parameters, double limit) {
+void clip_to_norm(const NamedTensors& parameters, double norm, double limit) {
   if (!(limit > 0)) raise<ValueError>("[clip_grad_norm] the limit must be above 0, got {}", limit);
+  const double scale = limit / (norm + 1e-6);  // the margin that PyTorch adds too
+  if (scale >= 1) return;
+  for (const auto& [_, parameter] : parameters) {
+    if (parameter.has_grad()) scale_elements(parameter.grad(), scale);
+  }
+}
+
+double clip_grad_norm(const NamedTensors& parameters, double limit) {
   const double norm = grad_norm(parameters);
   if (!std::isfinite(norm)) {
     for (const auto& [name, parameter] : parameters) {
@@ -28,11 +36,7 @@ double clip_grad_norm(const NamedTensors& parameters, double limit) {
     }
     raise<ValueError>("[clip_grad_norm] the gradients' norm is beyond float64");
   }
-  const double scale = limit / (norm + 1e-6);  // the margin that PyTorch adds too
-  if (scale >= 1) return norm;
-  for (const auto& [_, parameter] : parameters) {
-    if (parameter.has_grad()) scale_elements(parameter.grad(), scale);
-  }
+  clip_to_norm(parameters, norm, limit);
   return norm;
 }
 

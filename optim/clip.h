@@ -14,6 +14,10 @@ double grad_norm(const NamedTensors& parameters);
 /// it so.
 double clip_grad_norm(const NamedTensors& parameters, double limit);
 
+/// The same for gradients whose norm, finite, was found elsewhere, because they are parts of a
+/// larger vector.
+void clip_to_norm(const NamedTensors& parameters, double norm, double limit);
+
 /// Brings every element of every gradient into [-limit, limit]. The direction changes; the norm is
 /// mostly the better choice. Throws ValueError unless limit > 0 and finite, and, before anything is
 /// changed, for a gradient that is not finite, naming its parameter.
