@@ -64,6 +64,12 @@ void check_representable(double value, Dtype dtype) {
   });
 }
 
+/// True if the two are the same elements in the same order.
+bool coincide(const Tensor& a, const Tensor& b) {
+  return &a.storage() == &b.storage() && a.dtype() == b.dtype() && a.strides() == b.strides() &&
+         a.layout().offset == b.layout().offset;
+}
+
 /// True if writing one tensor may change the other.
 bool overlap(const Tensor& a, const Tensor& b) {
   if (&a.storage() != &b.storage()) return false;
@@ -235,6 +241,7 @@ void copy_elements(const Tensor& from, const Tensor& to) {
     raise<ShapeError>("[copy] shapes must be equal, got {} and {}", from.shape(), to.shape());
   }
   check_not_repeated("copy", to);
+  if (coincide(from, to)) return;
   if (from.device().kind != to.device().kind) {
     if (to.device().kind == Device::Kind::meta) return;  // where there are no elements to write
     raise<DeviceError>("[copy] cannot copy from {} to {}", from.device(), to.device());

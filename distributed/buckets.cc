@@ -3,9 +3,15 @@
 #include <algorithm>
 #include <map>
 
+#include "core/allocator.h"
 #include "core/raise.h"
 
 namespace capstan::distributed {
+
+int64_t aligned(int64_t elements, Dtype dtype) {
+  const int64_t line = Allocator::kAlignment / item_size(dtype);
+  return (elements + line - 1) / line * line;
+}
 
 BucketPlan plan_buckets(std::span<const BucketItem> items, std::span<const int64_t> limits) {
   if (limits.empty()) raise<ValueError>("[plan_buckets] needs at least one limit");

@@ -20,21 +20,11 @@
 // their backward passes in the same order.
 #pragma once
 
-#include "autograd/engine.h"
-#include "distributed/averaged_buffers.h"
-#include "distributed/gradient_path.h"
 #include "distributed/name_patterns.h"
-#include "distributed/reducer.h"
+#include "distributed/reduced_path.h"
 #include "nn/module.h"
 
 namespace capstan::distributed {
-
-/// What happens to a parameter that a window's loss does not depend on.
-enum class Unused {
-  error,      // GradientError naming it
-  zero_fill,  // its gradient is 0
-  skip,       // it has no gradient if no rank used it, so that step() leaves it alone; else as 0
-};
 
 /// All of it the same on all ranks.
 struct DdpOptions {
@@ -68,7 +58,7 @@ struct DdpOptions {
   int64_t check_replicas = 0;
 };
 
-class Ddp : public GradientPath {
+class Ddp : public ReducedPath {
  public:
   /// Checks that all ranks have the same options, and the same parameters and buffers by name,
   /// shape, dtype and whether they are trained; copies rank 0's numbers to the others and places
@@ -76,17 +66,6 @@ class Ddp : public GradientPath {
   /// pattern that fits no name; ValueError as Reducer does, and for a negative check_replicas;
   /// DtypeError as AveragedBuffers and the hook do. Model and communicator must outlive the Ddp.
   Ddp(nn::Module& model, Communicator& communicator, DdpOptions options = {});
-  ~Ddp() override;
-
-  /// All parameters that require gradients.
-  const NamedTensors& parameters() const override { return parameters_; }
-
-  /// At the end of a window, averaged buffers are the mean of all ranks'. Throws GradientError for
-  /// a gradient left from the window before, or that came past this Ddp, for unused parameters, for
-  /// more or fewer passes than there are virtual shards, and as check_nan says; SharedError as
-  /// check_replicas() does.
-  void pass(const std::function<void()>& run, const Share& share, Sync sync) override;
-  void backward_without_data(Sync sync = Sync::yes) override;
 
   double clip_grad_norm(double limit) override;
 
@@ -94,45 +73,11 @@ class Ddp : public GradientPath {
   /// the same parameters and buffers, but for excluded and local ones. A collective.
   void check_replicas() const;
 
-  Share last() const override { return last_; }
-  /// Of the parameters that are not excluded.
-  std::vector<int> order() const override;
-
-  const Reducer& reducer() const { return *reducer_; }
-  const Overlap& overlap() const override { return reducer_->overlap(); }
-
  private:
-  enum class Pass { none, accumulating, reducing };
+  void window_ends() override;
 
-  void begin_window_if_new();
-  void check_pass(Sync sync) const;
-  void fold_shard();
-  void start_reduction(const BackwardPass* pass);
-  void finish_reduction(bool had_data);
-  void mark_ready(size_t parameter);
-  void skip_unused();
-
-  Communicator& communicator_;
   const DdpOptions options_;
-  NamedTensors shared_;      // parameters and buffers that are equal on all ranks
-  NamedTensors parameters_;  // that require gradients: of these, in the model's order,
-  NamedTensors trained_;     // those whose gradients are averaged,
-  NamedTensors own_;         // and the excluded ones
-  std::unique_ptr<AveragedBuffers> averaged_;
-  std::unique_ptr<Reducer> reducer_;
-  std::vector<HookHandle> hooks_;
-
-  Pass pass_ = Pass::none;
-  bool reduced_ = false;      // the gradients are those of a window that has ended
-  bool bypassed_ = false;     // a gradient came that backward() here did not ask for
-  bool planned_ = false;      // buckets follow the true order
-  Share window_;              // of this rank, so far; with virtual shards, of the present one
-  double own_weight_ = 0;     // of this rank in this window
-  std::vector<bool> folded_;  // by parameter: an earlier shard of this window had a gradient for it
-  std::vector<bool> ready_;   // by parameter: marked so in this reduction
-  Tensor used_;               // with Unused::skip, by parameter: 1 if this rank, then any, used it
-  Work used_work_;
-  Share last_;
+  NamedTensors shared_;  // parameters and buffers that are equal on all ranks
   int64_t windows_ = 0;
 };
 

@@ -16,12 +16,6 @@ namespace capstan::distributed {
 
 namespace {
 
-/// Slices start on cache lines, so that kernels read them alike wherever they lie in a bucket.
-int64_t aligned(int64_t elements, Dtype dtype) {
-  const int64_t line = Allocator::kAlignment / item_size(dtype);
-  return (elements + line - 1) / line * line;
-}
-
 int64_t shards_of_each_rank(int64_t shards, int ranks) {
   if (shards == 0) return 1;
   if (shards < ranks || !std::has_single_bit(static_cast<uint64_t>(shards)) ||
@@ -34,7 +28,12 @@ int64_t shards_of_each_rank(int64_t shards, int ranks) {
   return shards / ranks;
 }
 
-double seconds(Clock::duration time) { return std::chrono::duration<double>(time).count(); }
+/// Gives a parameter that the passes so far did not use a gradient of zeros.
+void zero_if_missing(const Tensor& parameter) {
+  if (parameter.has_grad()) return;
+  const Tensor zero = zeros({}, {parameter.dtype(), parameter.device()});
+  accumulator(parameter).set_grad(view_of(zero, zero.layout().expanded(parameter.shape())));
+}
 
 /// True if a sum over ranks may be rounded, or its samples miscounted, in the gradients' dtype.
 bool in_half_precision(const NamedTensors& parameters) {
@@ -51,7 +50,8 @@ Reducer::Reducer(NamedTensors parameters, Communicator& communicator, ReducerOpt
       options_(std::move(options)),
       local_shards_(shards_of_each_rank(options_.virtual_shards, communicator.size())),
       order_(options_.virtual_shards > 0 ? Order::tree : Order::any),
-      share_apart_(options_.hook || in_half_precision(parameters_)) {
+      share_ahead_(options_.hook || in_half_precision(parameters_)),
+      share_apart_(share_ahead_ || options_.scatter) {
   if (parameters_.empty()) raise<ValueError>("[reducer] the model has no parameter to train");
   if (options_.virtual_shards > 0 && (options_.hook || options_.predivide)) {
     raise<ValueError>(
@@ -72,11 +72,20 @@ Reducer::Reducer(NamedTensors parameters, Communicator& communicator, ReducerOpt
     order = known;
   }
   place(order);
+  if (!options_.scatter || !options_.scatter->release) return;
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    hooks_.push_back(on_gradient(parameters_[p].second, [this, p](const Tensor&) {
+      make_room(static_cast<int>(p));
+      return Tensor();
+    }));
+  }
 }
 
 Reducer::~Reducer() {
   for (const auto& [_, parameter] : parameters_) {
-    if (parameter.requires_grad()) accumulator(parameter).unplace_grad();  // else frozen since
+    if (!parameter.requires_grad()) continue;  // frozen since
+    if (options_.scatter) zero_grad(parameter);
+    accumulator(parameter).unplace_grad();
   }
 }
 
@@ -86,12 +95,42 @@ Reducer::Bucket Reducer::make_bucket(std::string tag, int64_t elements, bool car
   bucket.tag = std::move(tag);
   bucket.elements = elements;
   const int64_t length = elements + (carries_share ? aligned(2, options.dtype) : 0);
-  bucket.flat = communicator_.shared_zeros({length}, options, bucket.tag);
+  bucket.flat = options_.scatter ? zeros({length}, options)
+                                 : communicator_.shared_zeros({length}, options, bucket.tag);
   for (int64_t pair = 2; pair <= local_shards_; pair *= 2) {
     bucket.subtrees.push_back(empty_like(bucket.flat));
   }
   if (carries_share) share_ = view_of(bucket.flat, {{2}, {1}, elements});
   return bucket;
+}
+
+// This rank's part of a tensor that is shared out.
+Tensor Reducer::own_part(const Tensor& whole) const {
+  const Communicator& ranks = *options_.scatter->ranks;
+  const int64_t length = whole.numel() / ranks.size();
+  return view_of(whole, {{length}, {1}, ranks.rank() * length});
+}
+
+void Reducer::make_part(Bucket& bucket) const {
+  const Scatter& scatter = *options_.scatter;
+  bucket.part = own_part(bucket.flat);
+  if (!scatter.release && scatter.device == bucket.flat.device()) return;
+  bucket.part = zeros(bucket.part.shape(), {bucket.flat.dtype(), scatter.device});
+  if (scatter.release) bucket.flat.storage().release();
+}
+
+// Sees to it that a parameter's gradient has memory.
+void Reducer::make_room(int parameter) {
+  const Tensor& flat = buckets_[bucket_of_[parameter]].flat;
+  if (flat.storage().data() || flat.numel() == 0) return;
+  flat.storage().refill();
+  fill_elements(flat, 0);
+}
+
+// Sees to it that a parameter has a gradient.
+void Reducer::complete(int parameter) {
+  make_room(parameter);
+  zero_if_missing(parameters_[parameter].second);
 }
 
 // Gives each of the parameters its slice.
@@ -109,24 +148,35 @@ void Reducer::fill_bucket(Bucket& bucket, std::span<const int> parameters) {
 }
 
 void Reducer::place(std::span<const int> order) {
-  std::vector<BucketItem> items;
-  for (int p : order)
-    items.push_back({parameters_[p].second.bytes(), parameters_[p].second.dtype()});
-  plan_ = plan_buckets(items, options_.limits);
+  if (options_.scatter) {
+    plan_ = options_.scatter->plan;
+  } else {
+    std::vector<BucketItem> items;
+    for (int p : order)
+      items.push_back({parameters_[p].second.bytes(), parameters_[p].second.dtype()});
+    plan_ = plan_buckets(items, options_.limits);
+    for (std::vector<int>& members : plan_) {
+      for (int& item : members) item = order[item];
+    }
+  }
 
   std::vector<Bucket> buckets;  // the old ones stay until the gradients have moved
   bucket_of_.assign(parameters_.size(), 0);
-  for (std::vector<int>& members : plan_) {
-    for (int& item : members) item = order[item];
+  for (const std::vector<int>& members : plan_) {
     const auto& [name, first] = parameters_[members[0]];
     int64_t length = 0;
     for (int p : members) length += aligned(parameters_[p].second.numel(), first.dtype());
+    if (options_.scatter) {
+      const int ranks = options_.scatter->ranks->size();
+      length = aligned((length + ranks - 1) / ranks, first.dtype()) * ranks;
+    }
     const size_t number = buckets.size();
     buckets.push_back(
         make_bucket(fmt::format("bucket {}: {}{}", number, name, members.size() > 1 ? "…" : ""),
                     length, number == 0 && !share_apart_, {first.dtype(), first.device()}));
     buckets.back().number = static_cast<int>(number);
     fill_bucket(buckets.back(), members);
+    if (options_.scatter) make_part(buckets.back());
   }
   if (options_.hook) {
     options_.hook->prepare(std::vector<GradientBucket>(buckets.begin(), buckets.end()),
@@ -153,17 +203,15 @@ void Reducer::start(const Share& mine) {
 }
 
 void Reducer::mark_ready(int parameter) {
+  complete(parameter);
   ready_order_.push_back(parameter);
   if (--buckets_[bucket_of_[parameter]].missing == 0) launch_ready_buckets();
 }
 
 void Reducer::launch_ready_buckets() {
   for (; launched_ < plan_.size() && buckets_[launched_].missing == 0; ++launched_) {
-    if (launched_ == 0 && share_apart_) {
-      learn_divisor();
-    } else if (launched_ == 0) {
-      write_share(mine_);
-    }
+    if (launched_ == 0 && share_ahead_) learn_divisor();
+    if (launched_ == 0 && !share_apart_) write_share(mine_);
     launch(buckets_[launched_]);
   }
 }
@@ -171,9 +219,7 @@ void Reducer::launch_ready_buckets() {
 // Divides by all of the weight at once where the share has gone ahead, unless the user or the tree
 // of virtual shards has it otherwise.
 void Reducer::learn_divisor() {
-  const auto begin = Clock::now();
-  buckets_.back().work.wait();
-  overlap_.exposed += seconds(Clock::now() - begin);
+  meter_.wait(buckets_.back().work);
   const double weight = read_share().weight;
   if (!options_.predivide && options_.virtual_shards == 0 && weight > 0) divisor_ = weight;
 }
@@ -182,9 +228,37 @@ void Reducer::launch(Bucket& bucket) {
   add_subtrees(bucket);
   if (options_.check_nan) nan_check_.look(bucket.gradients);
   if (divisor_ != 1) scale_elements(bucket.all(), 1 / divisor_);
+  if (options_.scatter) return scatter(bucket);
   bucket.work = options_.hook
                     ? options_.hook->round(0, bucket, communicator_).value_or(Work())
                     : communicator_.all_reduce(bucket.flat, Reduce::sum, bucket.tag, order_);
+}
+
+void Reducer::scatter(Bucket& bucket) {
+  // The one before has had the time of this one's backward: more under way would need more memory.
+  if (bucket.number > 0) settle(buckets_[bucket.number - 1]);
+  bucket.wire = bucket.flat;
+  if (const auto dtype = options_.scatter->dtype; dtype && *dtype != bucket.flat.dtype()) {
+    bucket.wire = empty(bucket.flat.shape(), {*dtype, bucket.flat.device()});
+    copy_elements(bucket.flat, bucket.wire);
+    if (options_.scatter->release) bucket.flat.storage().release();
+  }
+  bucket.work = options_.scatter->ranks->reduce_scatter(bucket.wire, own_part(bucket.wire),
+                                                        Reduce::sum, bucket.tag, order_);
+}
+
+// Waits for a scattered sum and takes this rank's part of it; the rest is not needed any more.
+void Reducer::settle(Bucket& bucket) {
+  if (!bucket.wire.defined()) return;
+  meter_.wait(bucket.work);
+  const Tensor mine = own_part(bucket.wire);
+  if (mine.address() != bucket.part.address()) copy_elements(mine, bucket.part);
+  bucket.wire = Tensor();
+  for (int p : plan_[bucket.number]) zero_grad(parameters_[p].second);
+  if (options_.scatter->release) bucket.flat.storage().release();
+  if (Communicator* const replicas = options_.scatter->replicas) {
+    bucket.work = replicas->all_reduce(bucket.part, Reduce::sum, bucket.tag, order_);
+  }
 }
 
 void Reducer::write_share(const Share& share) {
@@ -213,28 +287,25 @@ void Reducer::add_subtrees(Bucket& bucket) {
 
 void Reducer::fold(const Share& shard) {
   write_share(shard);
+  for (size_t p = 0; p < parameters_.size(); ++p) complete(static_cast<int>(p));
   for (Bucket& bucket : buckets_) {
     add_subtrees(bucket);
     copy_elements(bucket.flat, bucket.subtrees[std::countr_one(static_cast<uint64_t>(shard_))]);
   }
   ++shard_;
+  for (const auto& [_, parameter] : parameters_) zero_grad(parameter);
+  if (!options_.scatter || !options_.scatter->release) return;
+  for (size_t b = 0; b < plan_.size(); ++b) buckets_[b].flat.storage().release();
 }
 
 // Waits for what was launched, then runs the later rounds of the hook, each for all buckets.
 void Reducer::wait_for_all() {
-  const auto begin = Clock::now();
-  Clock::time_point busy_until = Clock::time_point::min();
-  const auto wait = [&](const Work& work) {
-    work.wait();
-    const auto from = std::max(work.started(), busy_until);
-    busy_until = std::max(busy_until, work.finished());
-    if (busy_until > from) overlap_.communication += seconds(busy_until - from);
-    const auto exposed_from = std::max(from, begin);
-    if (busy_until > exposed_from) overlap_.exposed += seconds(busy_until - exposed_from);
-  };
+  if (options_.scatter) {
+    for (size_t b = 0; b < plan_.size(); ++b) settle(buckets_[b]);
+  }
   std::vector<Bucket*> open;
   for (Bucket& bucket : buckets_) {
-    wait(bucket.work);
+    meter_.wait(bucket.work);
     open.push_back(&bucket);
   }
   if (!options_.hook) return;
@@ -245,7 +316,7 @@ void Reducer::wait_for_all() {
       if (work) bucket->work = *work;
       return !work;
     });
-    for (const Bucket* bucket : open) wait(bucket->work);
+    for (const Bucket* bucket : open) meter_.wait(bucket->work);
   }
 }
 
@@ -260,7 +331,9 @@ Share Reducer::finish() {
   const Share all = read_share();
   const double rest = all.weight > 0 ? divisor_ / all.weight : 0;
   if (rest == 1) return all;
-  for (size_t b = 0; b < plan_.size(); ++b) scale_elements(buckets_[b].all(), rest);
+  for (size_t b = 0; b < plan_.size(); ++b) {
+    scale_elements(options_.scatter ? buckets_[b].part : buckets_[b].all(), rest);
+  }
   return all;
 }
 

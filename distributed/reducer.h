@@ -38,19 +38,35 @@
 // So the gradients, and with them the weights, are the same to the last bit on 1, 2 and 4 ranks. A
 // rank adds its subtree as a binary counter is incremented: fold() keeps a finished subtree of 2^k
 // shards at level k until its sibling is there; one buffer a level, log2(shards / ranks) in all.
+//
+// Scattered sums. Sharded training (fsdp/) changes the verb: a bucket leaves in one reduce-scatter,
+// and each rank keeps its part of the mean alone. The rest of a bucket's memory may then go, and
+// come again with the first gradient of the next pass.
 #pragma once
 
 #include <span>
 #include <vector>
 
+#include "autograd/hooks.h"
 #include "core/tensor.h"
 #include "distributed/bucket_hook.h"
 #include "distributed/buckets.h"
 #include "distributed/comm/communicator.h"
 #include "distributed/gradient_path.h"
 #include "distributed/nan_check.h"
+#include "distributed/overlap_meter.h"
 
 namespace capstan::distributed {
+
+/// Sums of which each rank gets a part.
+struct Scatter {
+  BucketPlan plan = {};              // parameter numbers, bucket by bucket, as they are to leave
+  Communicator* ranks = nullptr;     // that share out a sum, in equal parts
+  Communicator* replicas = nullptr;  // that get the same part, if several groups of `ranks` work
+  bool release = false;              // gradients have memory from their first until their sum alone
+  Device device = {};                // of the parts
+  std::optional<Dtype> dtype = {};   // of the sums, where it is not the gradients'
+};
 
 /// All of it the same on all ranks.
 struct ReducerOptions {
@@ -60,6 +76,7 @@ struct ReducerOptions {
   std::shared_ptr<BucketHook> hook = nullptr;
   std::optional<double> predivide = {};  // see DdpOptions
   bool check_nan = false;
+  std::optional<Scatter> scatter = {};
 };
 
 class Reducer {
@@ -71,6 +88,9 @@ class Reducer {
   /// ranks, or where one of the two is no power of two; for virtual shards together with a hook or
   /// a predivision, whose rounding would depend on the ranks; and for a predivision that is not
   /// above 0. A collective.
+  ///
+  /// With scattered sums the buckets are those of the plan: the parameters of one, each of
+  /// aligned() elements, and zeros up to as many equal parts as there are ranks.
   Reducer(NamedTensors parameters, Communicator& communicator, ReducerOptions options);
   ~Reducer();
   Reducer(const Reducer&) = delete;
@@ -81,12 +101,13 @@ class Reducer {
   /// How many of them have been folded in this window.
   int64_t folded_shards() const { return shard_; }
   /// Takes the gradients and the share of one virtual shard, which is not this rank's last one of
-  /// the window, into the tree. All parameters must have gradients.
+  /// the window, into the tree. A parameter without a gradient counts as 0.
   void fold(const Share& shard);
   /// Forgets what was folded: the window is given up.
   void forget_shards() { shard_ = 0; }
 
-  /// Starts a reduction; each parameter is then marked ready once, in any order.
+  /// Starts a reduction; each parameter is then marked ready once, in any order. One that has no
+  /// gradient counts as 0.
   void start(const Share& mine);
   void mark_ready(int parameter);
   /// For gradients that are not the reducer's own: takes them into the check for NaN of this
@@ -105,14 +126,18 @@ class Reducer {
   const BucketPlan& plan() const { return plan_; }
   /// Bytes of each bucket: gradients, what aligns them, and the shares.
   std::vector<int64_t> bucket_bytes() const;
+  /// This rank's part of a bucket, 1-d: the mean when finish() returns, if sums are scattered.
+  const Tensor& part(size_t bucket) const { return buckets_[bucket].part; }
   /// Sums over all reductions so far.
-  const Overlap& overlap() const { return overlap_; }
+  const Overlap& overlap() const { return meter_.total(); }
 
  private:
   struct Bucket : GradientBucket {
     int64_t elements = 0;          // of the gradients; the share may follow
     int missing = 0;               // parameters that are not ready
     std::vector<Tensor> subtrees;  // level k: the sum of 2^k shards that waits for its sibling
+    Tensor part;                   // with scattered sums: this rank's, of all parts
+    Tensor wire;                   // with scattered sums: what is under way
     Work work;
 
     Tensor all() const { return view_of(flat, {{elements}, {1}, 0}); }
@@ -120,9 +145,15 @@ class Reducer {
 
   void place(std::span<const int> order);
   Bucket make_bucket(std::string tag, int64_t elements, bool carries_share, TensorOptions options);
+  void make_part(Bucket& bucket) const;
+  Tensor own_part(const Tensor& whole) const;
+  void make_room(int parameter);
+  void complete(int parameter);
   void fill_bucket(Bucket& bucket, std::span<const int> parameters);
   void launch_ready_buckets();
   void launch(Bucket& bucket);
+  void scatter(Bucket& bucket);
+  void settle(Bucket& bucket);
   void learn_divisor();
   void add_subtrees(Bucket& bucket);
   void wait_for_all();
@@ -134,6 +165,7 @@ class Reducer {
   const ReducerOptions options_;
   const int64_t local_shards_;
   const Order order_;
+  const bool share_ahead_;  // of the buckets: gradients are divided before they leave
   const bool share_apart_;  // in a bucket of its own, the last one
   int64_t shard_ = 0;       // of this window and rank
   BucketPlan plan_;
@@ -145,7 +177,8 @@ class Reducer {
   Share mine_;
   double divisor_ = 1;  // of this window's gradients, before they are added up
   NanCheck nan_check_;
-  Overlap overlap_;
+  std::vector<HookHandle> hooks_;
+  OverlapMeter meter_;
 };
 
 }  // namespace capstan::distributed

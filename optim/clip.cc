@@ -22,28 +22,26 @@ double grad_norm(const NamedTensors& parameters) {
 }
 
 double clip_grad_norm(const NamedTensors& parameters, double limit) {
-  return clip_grad_norm(parameters, squares_of_gradients(parameters), limit);
-}
-
-double clip_grad_norm(const NamedTensors& parameters, const ExactSum& squares, double limit) {
   if (!(limit > 0)) raise<ValueError>("[clip_grad_norm] the limit must be above 0, got {}", limit);
-  const double norm = std::sqrt(squares.value());
+  const double norm = grad_norm(parameters);
   if (!std::isfinite(norm)) {
     for (const auto& [name, parameter] : parameters) {
       if (parameter.has_grad() && !all_finite(parameter.grad())) {
         raise<ValueError>("[clip_grad_norm] the gradient of '{}' is not finite", name);
       }
     }
-    raise<ValueError>(
-        "[clip_grad_norm] the gradients' norm is beyond float64, or one of another rank's is not "
-        "finite");
+    raise<ValueError>("[clip_grad_norm] the gradients' norm is beyond float64");
   }
+  scale_to_norm(parameters, norm, limit);
+  return norm;
+}
+
+void scale_to_norm(const NamedTensors& parameters, double norm, double limit) {
   const double scale = limit / (norm + 1e-6);  // the margin that PyTorch adds too
-  if (scale >= 1) return norm;
+  if (scale >= 1) return;
   for (const auto& [_, parameter] : parameters) {
     if (parameter.has_grad()) scale_elements(parameter.grad(), scale);
   }
-  return norm;
 }
 
 void clip_grad_value(const NamedTensors& parameters, double limit) {

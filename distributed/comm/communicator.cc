@@ -349,30 +349,45 @@ Work Communicator::all_gather(const Tensor& mine, const Tensor& all, const Count
 }
 
 Work Communicator::reduce_scatter(const Tensor& all, const Tensor& mine, Reduce op,
-                                  std::string_view tag) {
+                                  std::string_view tag, Order order) {
   const Buffer whole(Kind::reduce_scatter, all), part(Kind::reduce_scatter, mine);
   check_parts(Kind::reduce_scatter, whole, part, size());
-  return reduce_scatter(all, mine, Counts(size(), part.count), op, tag);
+  return reduce_scatter(all, mine, Counts(size(), part.count), op, tag, order);
 }
 
 Work Communicator::reduce_scatter(const Tensor& all, const Tensor& mine, const Counts& counts,
-                                  Reduce op, std::string_view tag) {
+                                  Reduce op, std::string_view tag, Order order) {
   const Buffer whole(Kind::reduce_scatter, all), part(Kind::reduce_scatter, mine);
   check_dtypes(Kind::reduce_scatter, whole, part);
   check_reduce(Kind::reduce_scatter, op, whole.dtype);
   const Parts parts = parts_of(Kind::reduce_scatter, "the whole", counts, size(), whole.count);
   check_part(Kind::reduce_scatter, part, counts[rank()]);
+  const auto* place =
+      static_cast<const std::byte*>(whole.data) + parts[rank()] * item_size(whole.dtype);
+  const bool in_place =
+      &all.storage() == &mine.storage() && (part.count == 0 || part.data == place);
+  if (order == Order::tree && !in_place && &all.storage() == &mine.storage()) {
+    raise<ValueError>(
+        "[reduce_scatter] in the order of a tree, this rank's part lies in its own place in the "
+        "whole, or apart from it");
+  }
   part.written();
-  // Memory for sums on their way. Like all memory that messages use, it belongs to the body: after
-  // a failure that is never freed.
-  const Tensor sums = empty_like(all);
-  const Call call =
-      Call(Kind::reduce_scatter, tag, whole.dtype, whole.count).with_op(op).with_counts(counts);
+  // Memory for a ring's sums on their way. Like all memory that messages use, it belongs to the
+  // body: after a failure that is never freed.
+  const Tensor sums = in_place || order == Order::tree ? all : empty_like(all);
+  const Call call = Call(Kind::reduce_scatter, tag, whole.dtype, whole.count)
+                        .with_op(op)
+                        .with_algorithm(Algorithm::automatic, order)
+                        .with_counts(counts);
   return start(call, [=](Channel& channel) {
-    auto* to = static_cast<std::byte*>(sums.address());
-    ring_reduce_scatter(channel, op, whole.dtype, whole.data, to, parts);
-    std::copy_n(to + parts[channel.rank()] * item_size(whole.dtype), part.bytes,
-                static_cast<std::byte*>(part.data));
+    if (order == Order::tree) {
+      direct_reduce_scatter(channel, op, whole.dtype, whole.data, part.data, parts);
+    } else {
+      auto* to = static_cast<std::byte*>(sums.address());
+      ring_reduce_scatter(channel, op, whole.dtype, whole.data, to, parts);
+      to += parts[channel.rank()] * item_size(whole.dtype);
+      if (part.bytes > 0 && to != part.data) std::memcpy(part.data, to, part.bytes);
+    }
     divide_mean(op, part.tensor, channel.size());
     part.written();
   });

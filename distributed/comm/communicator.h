@@ -49,8 +49,8 @@ enum class Reduce : uint8_t { sum, min, max, product, mean, bit_and, bit_or };
 /// Elements of each rank, in rank order, where their parts differ.
 using Counts = std::vector<int64_t>;
 
-/// In which order the ranks' elements of an all-reduce are combined. The result is the same on all
-/// ranks either way.
+/// In which order the ranks' elements of an all-reduce or a reduce-scatter are combined. The result
+/// of an all-reduce is the same on all ranks either way.
 enum class Order : uint8_t {
   any,   // whatever is fastest
   tree,  // a balanced binary tree, ((0 + 1) + (2 + 3)) + ...: on 2^k ranks, the upper part of the
@@ -137,13 +137,15 @@ class Communicator {
   /// all ranks.
   Work all_gather(const Tensor& mine, const Tensor& all, const Counts& counts,
                   std::string_view tag = {});
-  /// Combines the ranks' `all` [size() * k] and leaves part rank() of it in `mine` [k].
+  /// Combines the ranks' `all` [size() * k] and leaves part rank() of it in `mine` [k]. `mine` may
+  /// be a view of its own place in `all`, the rest of which is then lost: that takes no memory for
+  /// sums on their way.
   Work reduce_scatter(const Tensor& all, const Tensor& mine, Reduce op = Reduce::sum,
-                      std::string_view tag = {});
+                      std::string_view tag = {}, Order order = Order::any);
   /// The same for parts of any sizes: rank r's `mine` has counts[r] elements. The same counts on
   /// all ranks.
   Work reduce_scatter(const Tensor& all, const Tensor& mine, const Counts& counts,
-                      Reduce op = Reduce::sum, std::string_view tag = {});
+                      Reduce op = Reduce::sum, std::string_view tag = {}, Order order = Order::any);
   /// As all_gather, but only the root's `all` is used; the others may pass an empty handle.
   Work gather(const Tensor& mine, const Tensor& all, int root, std::string_view tag = {});
   /// Part r of the root's `all` [size() * k] goes to rank r's `mine` [k]; others as in gather.

@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "distributed/comm/blocks.h"
+
 namespace capstan::distributed {
 namespace {
 
@@ -52,6 +54,33 @@ void direct_all_to_all(Channel& channel, Dtype dtype, const void* out, const Par
     channel.send(target, from + sent[target] * item, length(sent, target));
     channel.receive(source, to + received[source] * item, length(received, source));
   }
+  channel.finish();
+}
+
+void direct_reduce_scatter(Channel& channel, Reduce op, Dtype dtype, const void* in, void* mine,
+                           const Parts& parts) {
+  const int n = channel.size(), rank = channel.rank();
+  const int64_t item = item_size(dtype), count = parts[rank + 1] - parts[rank];
+  const auto* from = static_cast<const std::byte*>(in);
+  auto* out = static_cast<std::byte*>(mine);
+  for (int step = 1; step < n; ++step) {
+    const int target = (rank + step) % n;
+    channel.send(target, from + parts[target] * item, (parts[target + 1] - parts[target]) * item);
+  }
+  // What combine_blocks() works with comes first, then a piece of each rank's.
+  std::byte* arrived = channel.scratch(kBlockBytes * n + kPieceBytes * n) + kBlockBytes * n;
+  const auto source = [&](int r) { return arrived + r * kPieceBytes; };
+  for_each_piece(0, count, item, [&](int64_t begin, int64_t length) {
+    for (int step = 1; step < n; ++step) {
+      const int r = (rank - step + n) % n;
+      channel.receive(r, arrived + r * kPieceBytes, length * item);
+    }
+    copy_part(from + (parts[rank] + begin) * item, source(rank), length * item);
+    combine_blocks(channel, n, op, dtype, 0, length, source,
+                   [&](int64_t at, const std::byte* result, int64_t bytes) {
+                     std::memcpy(out + begin * item + at, result, bytes);
+                   });
+  });
   channel.finish();
 }
 

@@ -66,7 +66,7 @@ TEST_CASE("a gradient that is not finite is named, with its rank, and can be giv
       CHECK(model.parts[1].grad().to_vector<float>() == std::vector<float>(4, 1));
       throw GradientError(caught);
     });
-    CHECK(text == "[ddp.backward] gradients are not finite, rank " + std::to_string(bad) +
+    CHECK(text == "[backward] gradients are not finite, rank " + std::to_string(bad) +
                       ": 'parts.1' (NaN); call zero_grad() to go on");
   }
 }
@@ -81,7 +81,7 @@ TEST_CASE("several are counted, infinities told apart, and a hook keeps none of 
     ddp.backward(loss);
   });
   CHECK(text ==
-        "[ddp.backward] gradients are not finite, rank 0: 'parts.2' (infinite), rank 2: 'parts.3' "
+        "[backward] gradients are not finite, rank 0: 'parts.2' (infinite), rank 2: 'parts.3' "
         "(NaN) and 3 more; call zero_grad() to go on");
 }
 
@@ -101,7 +101,7 @@ TEST_CASE("gradients that stay each rank's own are looked through as well") {
     ddp.backward(loss_with(model, 1, comm.rank() == 1 ? std::nan("") : 1));
   });
   CHECK(text ==
-        "[ddp.backward] gradients are not finite, rank 1: 'parts.1' (NaN); call zero_grad() to go "
+        "[backward] gradients are not finite, rank 1: 'parts.1' (NaN); call zero_grad() to go "
         "on");
 }
 

@@ -38,7 +38,7 @@ TEST_CASE("gradients that were not reduced cannot be stepped on") {
     sgd.zero_grad();
     backward(loss());
     CHECK_THROWS_AS(sgd.step(0.1), GradientError);
-    CHECK_THROWS_WITH_AS(ddp.backward(loss()), doctest::Contains("this Ddp did not run"),
+    CHECK_THROWS_WITH_AS(ddp.backward(loss()), doctest::Contains("this strategy did not run"),
                          GradientError);
     sgd.zero_grad();
     CHECK_NOTHROW(ddp.backward(loss()));

@@ -295,7 +295,7 @@ TEST_CASE("several models on one communicator, as in adversarial training") {
         check_against_one_rank(maker, maker1, ranks,
                                [&](int r) { return maker_loss(maker1, judge1, r); });
         CHECK_THROWS_WITH_AS(judge_ddp.backward(judge_loss(maker, judge, comm.rank())),
-                             doctest::Contains("this Ddp did not run"), GradientError);
+                             doctest::Contains("this strategy did not run"), GradientError);
       }
     });
   }

@@ -121,6 +121,9 @@ inline void check_collectives(Communicator& c, Dtype dtype, int64_t count) {
     c.reduce_scatter(all, part, op, "reduce_scatter").wait();
     check_equal(part, [&](int64_t i) { return expected(rank * count + i); });
     check_equal(all, [&](int64_t i) { return stored(dtype, input(rank, i)); });
+    const Tensor place = view_of(all, all.layout().sliced(0, rank * count, (rank + 1) * count));
+    c.reduce_scatter(all, place, op, "reduce_scatter in place").wait();
+    check_equal(place, [&](int64_t i) { return expected(rank * count + i); });
 
     for (int root = 0; root < n; ++root) {
       const Tensor y = input_of(rank, dtype, count);

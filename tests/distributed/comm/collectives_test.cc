@@ -178,6 +178,15 @@ TEST_CASE("sums in the order of a tree, in shared memory and by halving and doub
         c.all_reduce(x, Reduce::sum, "tree", Order::tree).wait();
         check_equal(x, [&](int64_t) { return entry.second; });
       }
+      for (int64_t count : {0, 9, 90'000}) {  // of a part; then in place
+        const Tensor all = full({count * c.size()}, entry.first[c.rank()]), part = empty({count});
+        const Tensor place =
+            view_of(all, all.layout().sliced(0, c.rank() * count, (c.rank() + 1) * count));
+        for (const Tensor& mine : {part, place}) {
+          c.reduce_scatter(all, mine, Reduce::sum, "tree", Order::tree).wait();
+          check_equal(mine, [&](int64_t) { return entry.second; });
+        }
+      }
     };
     for (Algorithm algorithm :
          {Algorithm::automatic, Algorithm::halving_doubling, Algorithm::shared_memory}) {
@@ -272,10 +281,13 @@ TEST_CASE("a ring sends 2(n-1)/n of the bytes, its halves one half each") {
       };
       const Tensor all = zeros({bytes / 4}), part = zeros({bytes / 4 / n});
       CHECK(sent([&] { return c.all_reduce(all); }) == 2 * (n - 1) * bytes / n);
-      CHECK(sent([&] { return c.reduce_scatter(all, part); }) == (n - 1) * bytes / n);
+      for (Order order : {Order::any, Order::tree}) {
+        CHECK(sent([&] { return c.reduce_scatter(all, part, Reduce::sum, "", order); }) ==
+              (n - 1) * bytes / n);
+      }
       CHECK(sent([&] { return c.all_gather(part, all); }) == (n - 1) * bytes / n);
       CHECK(sent([&] { return c.barrier(); }) == 0);
-      CHECK(c.traffic().collectives == 4);
+      CHECK(c.traffic().collectives == 5);
     };
     run_ranks(n, check, {.all_reduce = Algorithm::ring});
   }
@@ -343,6 +355,8 @@ TEST_CASE("arguments that do not fit are refused at once") {
     CHECK_THROWS_AS(c.all_gather(x, y), ShapeError);
     CHECK_THROWS_AS(c.all_gather(ints, x), DtypeError);
     CHECK_THROWS_AS(c.reduce_scatter(y, x), ShapeError);
+    const Tensor elsewhere = view_of(y, y.layout().sliced(0, 3, 9));
+    CHECK_THROWS_AS(c.reduce_scatter(y, elsewhere, Reduce::sum, "", Order::tree), ValueError);
     CHECK_THROWS_AS(c.gather(y, y, c.rank()), ShapeError);
     CHECK_THROWS_AS(c.scatter(y, y, c.rank()), ShapeError);
     CHECK_THROWS_AS(c.all_to_all(y, x), ShapeError);
