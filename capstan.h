@@ -46,6 +46,7 @@
 #include "nn/activations.h"
 #include "nn/attention.h"
 #include "nn/batch_norm.h"
+#include "nn/chain.h"
 #include "nn/convolution.h"
 #include "nn/embedding.h"
 #include "nn/init.h"

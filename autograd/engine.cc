@@ -34,13 +34,22 @@ class SeedNode final : public Node {
 struct Pending {
   int64_t missing = 0;        // uses of its outputs whose gradients have not come
   std::vector<Tensor> grads;  // sums so far, one an output; empty until the first comes
+  bool resumed = false;       // it has run for some of its edges; the others are left
 };
 
-/// One walk over the tape, from its roots down: to all leaves, or to the targets, if it has any.
+/// Where a walk goes.
+enum class Aim : uint8_t {
+  leaves,         // to all of them
+  targets,        // only there
+  targets_first,  // the same, but it remembers what it leaves out:
+  rest            // to the leaves that are left
+};
+
+/// One walk over the tape, from its roots down.
 class Pass {
  public:
-  Pass(bool retain_graph, bool create_graph)
-      : retain_graph_(retain_graph || create_graph), create_graph_(create_graph) {}
+  Pass(Aim aim, bool retain_graph, bool create_graph)
+      : aim_(aim), retain_graph_(retain_graph || create_graph), create_graph_(create_graph) {}
 
   void add_root(const Tensor& root, const Tensor& seed) { roots_.push_back({root, seed}); }
   /// Asks for the gradient of `target`, which is not accumulated then.
@@ -49,6 +58,27 @@ class Pass {
   /// Counts what each node will receive. Call it once, before run().
   void prepare() {
     if (selective()) find_useful();
+    count_roots();
+  }
+
+  /// After a run() with targets first, in the place of prepare(): turns to what was put off, and to
+  /// the roots that have been added since.
+  void prepare_rest() {
+    find_rest();
+    pending_.clear();
+    leaves_.clear();
+    count_roots();
+    for (auto& [node, grads] : put_off_) {
+      for (const Edge& edge : node->edges()) {
+        if (leads_on(edge.node.get())) count_uses(edge.node.get());
+      }
+      pending_[node] = {.grads = std::move(grads), .resumed = true};
+      ready_.emplace(node->sequence(), node);
+    }
+    put_off_.clear();
+  }
+
+  void count_roots() {
     for (const Root& root : roots_) {
       if (leads_on(node_of(root.tensor))) count_uses(node_of(root.tensor));
     }
@@ -75,13 +105,13 @@ class Pass {
   void walk() {
     GradMode recording(create_graph_);
     Autocast plain(std::nullopt);
-    for (const Root& root : roots_) {
-      Tensor seed = root.seed;
+    for (Root& root : roots_) {
+      if (!leads_on(node_of(root.tensor))) continue;
+      Tensor seed = std::move(root.seed);
       if (create_graph_ && !seed.requires_grad()) {
         seed = detail::on_tape(seed, make_ref<SeedNode>(), 0);
       }
-      Node* const node = node_of(root.tensor);
-      if (leads_on(node)) deliver(*node, root.tensor.body().output, std::move(seed));
+      deliver(*node_of(root.tensor), root.tensor.body().output, std::move(seed));
     }
     while (!ready_.empty()) {
       Node* node = ready_.top().second;
@@ -96,7 +126,7 @@ class Pass {
   using Key = std::pair<Node*, int32_t>;
   static Key key(const Tensor& tensor) { return {node_of(tensor), tensor.body().output}; }
 
-  bool selective() const { return !captured_.empty(); }
+  bool selective() const { return aim_ != Aim::leaves; }
   const std::unordered_set<const Node*>* useful() const { return selective() ? &useful_ : nullptr; }
   /// True unless a walk to targets has no business at `node`.
   bool leads_on(Node* node) const { return node && (!selective() || useful_.contains(node)); }
@@ -127,6 +157,25 @@ class Pass {
         useful_.insert(node);
       }
     }
+  }
+
+  /// Puts those nodes into useful_ that can be reached and have led to no target.
+  void find_rest() {
+    const std::unordered_set<const Node*> done = std::exchange(useful_, {});
+    std::vector<Node*> stack;
+    const auto visit = [&](Node* node) {
+      if (node && !done.contains(node) && useful_.insert(node).second) stack.push_back(node);
+    };
+    for (const Root& root : roots_) visit(node_of(root.tensor));
+    for (const auto& [node, grads] : put_off_) {
+      for (const Edge& edge : node->edges()) visit(edge.node.get());
+    }
+    while (!stack.empty()) {
+      Node* node = stack.back();
+      stack.pop_back();
+      for (const Edge& edge : node->edges()) visit(edge.node.get());
+    }
+    aim_ = Aim::rest;
   }
 
   /// Counts, for `start` and each node that it depends on, how many gradients will come.
@@ -165,28 +214,38 @@ class Pass {
   }
 
   void run_node(Node& node) {
-    std::vector<Tensor> grads = std::move(pending_[&node].grads);
+    Pending& pending = pending_[&node];
+    std::vector<Tensor> grads = std::move(pending.grads);
     const std::span<const Edge> edges = node.edges();
     const Wanted wanted(edges, useful());
-    std::vector<Tensor> input_grads(edges.size());
-    if (!grads.empty()) {  // else nothing that depends on the root came this way
-      for (int i = 0; i < node.outputs(); ++i) {
-        if (grads[i].defined()) grads[i] = node.run_gradient_hooks(i, std::move(grads[i]));
-        if (!selective()) continue;
-        const auto target = captured_.find({&node, i});
-        if (target != captured_.end()) target->second = grads[i];
-      }
-      bool goes_on = !selective();
-      for (size_t i = 0; i < edges.size(); ++i) goes_on = goes_on || wanted[i];
-      if (goes_on) run_formula(node, grads, wanted, input_grads);
+    if (!grads.empty() && !pending.resumed) receive(node, grads);
+    bool goes_on = aim_ == Aim::leaves || aim_ == Aim::rest, all = true;
+    for (size_t i = 0; i < edges.size(); ++i) {
+      goes_on = goes_on || wanted[i];
+      all = all && (wanted[i] || !edges[i].node);
     }
+    const bool comes_back = aim_ == Aim::targets_first && !all;
+    if (comes_back) put_off_.emplace_back(&node, grads);
+    std::vector<Tensor> input_grads(edges.size());
+    // No gradients: nothing that depends on the root came this way.
+    if (!grads.empty() && goes_on) run_formula(node, grads, wanted, input_grads, comes_back);
     for (size_t i = 0; i < edges.size(); ++i) {
       if (wanted[i]) deliver(*edges[i].node, edges[i].output, std::move(input_grads[i]));
     }
   }
 
+  /// What becomes of the gradients of a node's outputs before its formula sees them.
+  void receive(Node& node, std::vector<Tensor>& grads) {
+    for (int i = 0; i < node.outputs(); ++i) {
+      if (grads[i].defined()) grads[i] = node.run_gradient_hooks(i, std::move(grads[i]));
+      if (captured_.empty()) continue;
+      const auto target = captured_.find({&node, i});
+      if (target != captured_.end()) target->second = grads[i];
+    }
+  }
+
   void run_formula(Node& node, std::vector<Tensor>& grads, Wanted wanted,
-                   std::vector<Tensor>& input_grads) {
+                   std::vector<Tensor>& input_grads, bool comes_back) {
     {
       detail::Running running(&node);
       node.backward(grads, wanted, input_grads);
@@ -194,7 +253,7 @@ class Pass {
     if (detail::watching) check_anomaly(node, grads, input_grads);
     if (create_graph_) check_recorded(node, grads, input_grads);
     grads.clear();
-    if (!retain_graph_) node.release();
+    if (!retain_graph_ && !comes_back) node.release();
   }
 
   /// The gradients of the inputs are linear in those of the outputs: off the tape they are 0, or
@@ -230,11 +289,13 @@ class Pass {
     }
   }
 
+  Aim aim_;
   bool retain_graph_, create_graph_;
   std::vector<Root> roots_;
-  std::map<Key, Tensor> captured_;              // by target
-  std::unordered_set<const Node*> useful_;      // those that lead to a target
-  std::unordered_map<Node*, Pending> pending_;  // those that the roots depend on
+  std::map<Key, Tensor> captured_;          // by target
+  std::unordered_set<const Node*> useful_;  // where the walk goes, if not to all leaves
+  std::vector<std::pair<Node*, std::vector<Tensor>>> put_off_;  // and the gradients they got
+  std::unordered_map<Node*, Pending> pending_;                  // those that the roots depend on
   std::vector<Accumulator*> leaves_;
   std::priority_queue<std::pair<uint64_t, Node*>> ready_;  // the newest on top
 };
@@ -262,19 +323,88 @@ Tensor seed_for(const char* walk, const Tensor& root, const Tensor& seed) {
   return seed;
 }
 
+/// The run of a pass that has been prepared, with the hooks around it.
+void run_with_hooks(Pass& pass, bool create_graph = false) {
+  GradMode recording(create_graph);
+  start_hooks.for_each([&](const auto& hook) { hook(BackwardPass{pass.leaves()}); });
+  pass.run();
+  end_hooks.for_each([](const auto& hook) { hook(); });
+}
+
+void add_roots(Pass& pass, const char* walk, const std::vector<Tensor>& roots,
+               const std::vector<Tensor>& seeds) {
+  if (roots.size() != seeds.size()) {
+    raise<ValueError>("[{}] needs a seed for each of {} roots, got {}", walk, roots.size(),
+                      seeds.size());
+  }
+  for (size_t i = 0; i < roots.size(); ++i) {
+    pass.add_root(roots[i], seed_for(walk, roots[i], seeds[i]));
+  }
+}
+
 }  // namespace
 
 void backward(const Tensor& root, const BackwardOptions& options) {
-  Pass pass(options.retain_graph, options.create_graph);
+  Pass pass(Aim::leaves, options.retain_graph, options.create_graph);
   pass.add_root(root, seed_for("backward", root, options.seed));
   pass.prepare();
   if (pass.leaves().empty()) {
     raise<GradientError>("[backward] the tensor of {} does not depend on any leaf", root.shape());
   }
-  GradMode recording(options.create_graph);
-  start_hooks.for_each([&](const auto& hook) { hook(BackwardPass{pass.leaves()}); });
-  pass.run();
-  end_hooks.for_each([](const auto& hook) { hook(); });
+  run_with_hooks(pass, options.create_graph);
+}
+
+void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& seeds) {
+  if (roots.empty()) raise<ValueError>("[backward] needs a root to begin at");
+  Pass pass(Aim::leaves, false, false);
+  add_roots(pass, "backward", roots, seeds);
+  pass.prepare();
+  run_with_hooks(pass);
+}
+
+class SplitBackward::Walk : public Pass {
+ public:
+  Walk() : Pass(Aim::targets_first, false, false) {}
+};
+
+SplitBackward::SplitBackward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds,
+                             const std::vector<Tensor>& inputs)
+    : walk_(std::make_unique<Walk>()) {
+  add_roots(*walk_, "split_backward", outputs, seeds);
+  for (const Tensor& input : inputs) {
+    if (!input.requires_grad()) {
+      raise<GradientError>("[split_backward] an input of {} does not require a gradient",
+                           input.shape());
+    }
+    walk_->add_target(input);
+  }
+  walk_->prepare();
+  walk_->run();
+  for (const Tensor& input : inputs) {
+    const Tensor gradient = walk_->captured(input);
+    gradients_.push_back(gradient.defined() ? gradient : zeros_like(input));
+  }
+}
+
+SplitBackward::~SplitBackward() = default;
+SplitBackward::SplitBackward(SplitBackward&&) noexcept = default;
+SplitBackward& SplitBackward::operator=(SplitBackward&&) noexcept = default;
+
+void SplitBackward::finish(const std::vector<Tensor>& roots, const std::vector<Tensor>& seeds) {
+  if (!walk_) raise<GradientError>("[split_backward] its second half has run");
+  add_roots(*walk_, "split_backward", roots, seeds);
+  for (const Tensor& root : roots) accumulator(root);  // throws unless it is a leaf
+  const auto walk = std::move(walk_);
+  walk->prepare_rest();
+  run_with_hooks(*walk);
+}
+
+Tensor without_elements(const Tensor& tensor) {
+  const Tensor one = empty({}, {tensor.dtype(), tensor.device()});
+  const Tensor repeated = view_of(one, one.layout().expanded(tensor.shape()));
+  return tensor.requires_grad()
+             ? detail::on_tape(repeated, Ref<Node>(node_of(tensor)), tensor.body().output)
+             : repeated;
 }
 
 std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<Tensor>& inputs,
@@ -284,7 +414,7 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
                       options.seeds.size());
   }
   if (inputs.empty()) return {};
-  Pass pass(options.retain_graph, options.create_graph);
+  Pass pass(Aim::targets, options.retain_graph, options.create_graph);
   for (size_t i = 0; i < outputs.size(); ++i) {
     const Tensor seed = options.seeds.empty() ? Tensor() : options.seeds[i];
     pass.add_root(outputs[i], seed_for("grad", outputs[i], seed));

@@ -6,6 +6,9 @@
 // There is no recursion: a tape of a million operations needs no more stack than one of two.
 #pragma once
 
+#include <memory>
+#include <vector>
+
 #include "autograd/node.h"
 
 namespace capstan {
@@ -24,6 +27,12 @@ struct BackwardOptions {
 /// Adds the gradient of `root` to every leaf that it depends on. Throws GradientError if `root` is
 /// off the tape, the tape was freed, or the seed is not like the root; ShapeError if it needs one.
 void backward(const Tensor& root, const BackwardOptions& options = {});
+
+/// The same from several roots at once, each with its seed, in one walk: from the outputs of a part
+/// of a model, whose gradients another part has computed. A leaf may be a root: its seed is added
+/// to its gradient before what other roots bring. A root's elements are not looked at. Throws as
+/// above, and ValueError for no root or another number of seeds.
+void backward(const std::vector<Tensor>& roots, const std::vector<Tensor>& seeds);
 
 /// What grad() gives for an input that no output depends on.
 enum class Unreached { refuse, zeros };
@@ -45,6 +54,44 @@ std::vector<Tensor> grad(const std::vector<Tensor>& outputs, const std::vector<T
                          const GradOptions& options = {});
 /// The same for one output and one input.
 Tensor grad(const Tensor& output, const Tensor& input, const GradOptions& options = {});
+
+/// Backward in two halves (Qi et al. 2023, "Zero Bubble Pipeline Parallelism", arXiv:2401.10241,
+/// section 2): first the gradients of some inputs, for which somebody is waiting, later those of
+/// all other leaves, which take about as long again.
+///
+/// The first half runs what leads from the outputs to the inputs, each formula for those of its
+/// arguments only, and keeps the gradients that came to operations with other arguments (a product
+/// with a weight). The second half goes on from there: nothing is computed twice, except what a
+/// formula shares between the gradients of its arguments, and each number has the bits of one whole
+/// backward pass.
+class SplitBackward {
+ public:
+  /// Runs the first half. `outputs` and `seeds` as in backward(); `inputs` as in grad(), leaves or
+  /// results; one that no output depends on gets zeros. Hooks on gradients run, those around
+  /// backward() do not. Throws as those do.
+  SplitBackward(const std::vector<Tensor>& outputs, const std::vector<Tensor>& seeds,
+                const std::vector<Tensor>& inputs);
+  ~SplitBackward();
+  SplitBackward(SplitBackward&&) noexcept;
+  SplitBackward& operator=(SplitBackward&&) noexcept;
+
+  /// Of the inputs, in their order.
+  const std::vector<Tensor>& gradients() const { return gradients_; }
+
+  /// Runs the second half, with all its hooks, and frees the tape: adds the gradients of all leaves
+  /// that the outputs depend on to them, but for those that were inputs. `roots` and `seeds`: more
+  /// of them. Once only.
+  void finish(const std::vector<Tensor>& roots = {}, const std::vector<Tensor>& seeds = {});
+
+ private:
+  class Walk;
+  std::unique_ptr<Walk> walk_;
+  std::vector<Tensor> gradients_;
+};
+
+/// A handle of the same shape and place on the tape, for backward to begin at, that keeps no
+/// elements: what was computed from them may go.
+Tensor without_elements(const Tensor& tensor);
 
 /// What a backward pass is about to do.
 struct BackwardPass {

@@ -87,16 +87,32 @@ Gpt::Gpt(const GptShape& given, double dropout)
   initialize(*this);
 }
 
-Tensor Gpt::forward(const Tensor& indices) {
+Tensor Gpt::embed(const Tensor& indices) {
   if (indices.rank() != 2 || indices.size(1) < 1 || indices.size(1) > shape.context) {
     raise<ShapeError>("[gpt] takes tokens [batch, n] with n from 1 to {}, got {}", shape.context,
                       indices.shape());
   }
   Tensor x = tokens(indices);
   if (positions) x = x + slice(positions->weight, 0, 0, indices.size(1));
-  x = drop(x);
-  for (GptBlock& block : blocks) x = block(x);
-  return head(norm(x));
+  return drop(x);
 }
+
+nn::Layers Gpt::layers() {
+  nn::Layers layers;
+  layers.emplace_back(
+      "embedding", [this](const Tensor& indices) { return embed(indices); },
+      std::vector<nn::Module*>{&tokens, positions ? &*positions : nullptr, &drop});
+  for (size_t i = 0; i < blocks.size(); ++i) {
+    layers.emplace_back(
+        fmt::format("blocks.{}", i), [&block = blocks[i]](const Tensor& x) { return block(x); },
+        std::vector<nn::Module*>{&blocks[i]});
+  }
+  layers.emplace_back(
+      "head", [this](const Tensor& x) { return head(norm(x)); },
+      std::vector<nn::Module*>{&norm, &head});
+  return layers;
+}
+
+Tensor Gpt::forward(const Tensor& indices) { return nn::forward(layers(), indices); }
 
 }  // namespace capstan::models

@@ -9,6 +9,7 @@
 #pragma once
 
 #include "nn/attention.h"
+#include "nn/chain.h"
 #include "nn/embedding.h"
 #include "nn/layers.h"
 
@@ -91,6 +92,11 @@ struct Gpt : nn::Module {
   /// Throws ShapeError for anything but [batch, n] with n from 1 to `context`; ValueError for a
   /// token outside the vocabulary.
   Tensor forward(const Tensor& indices);
+  /// "embedding", "blocks.0" and so on, "head".
+  nn::Layers layers();
+
+ private:
+  Tensor embed(const Tensor& indices);
 };
 
 }  // namespace capstan::models

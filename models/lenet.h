@@ -3,6 +3,7 @@
 // Caffe's examples made common: ReLU, max pooling, 20 and 50 channels.
 #pragma once
 
+#include "nn/chain.h"
 #include "nn/convolution.h"
 #include "nn/layers.h"
 #include "nn/linear.h"
@@ -20,12 +21,20 @@ struct LeNet : nn::Module {
   nn::Dropout drop;
   CAPSTAN_MODULE(LeNet, conv1, conv2, pool, fc1, fc2, drop)
 
-  Tensor forward(const Tensor& images) {
-    Tensor x = pool(relu(conv1(images)));  // [n, 20, 12, 12]
-    x = pool(relu(conv2(x)));              // [n, 50, 4, 4]
-    x = relu(fc1(flatten(x, 1)));          // [n, 500]
-    return fc2(drop(x));
+  nn::Layers layers() {
+    return {
+        {"conv1",
+         [this](const Tensor& images) { return pool(relu(conv1(images))); },  // [n, 20, 12, 12]
+         {&conv1, &pool}},
+        {"conv2",
+         [this](const Tensor& x) { return pool(relu(conv2(x))); },  // [n, 50, 4, 4]
+         {&conv2, &pool}},
+        {"fc1", [this](const Tensor& x) { return relu(fc1(flatten(x, 1))); }, {&fc1}},  // [n, 500]
+        {"fc2", [this](const Tensor& x) { return fc2(drop(x)); }, {&fc2, &drop}},
+    };
   }
+
+  Tensor forward(const Tensor& images) { return nn::forward(layers(), images); }
 };
 
 }  // namespace capstan::models

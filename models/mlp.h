@@ -1,6 +1,7 @@
 // Defines Mlp, a multilayer perceptron for small grey images.
 #pragma once
 
+#include "nn/chain.h"
 #include "nn/layers.h"
 #include "nn/linear.h"
 
@@ -15,11 +16,15 @@ struct Mlp : nn::Module {
   nn::Dropout drop;
   CAPSTAN_MODULE(Mlp, fc1, fc2, fc3, drop)
 
-  Tensor forward(const Tensor& images) {
-    Tensor x = relu(fc1(flatten(images, 1)));
-    x = relu(fc2(drop(x)));
-    return fc3(drop(x));
+  nn::Layers layers() {
+    return {
+        {"fc1", [this](const Tensor& images) { return relu(fc1(flatten(images, 1))); }, {&fc1}},
+        {"fc2", [this](const Tensor& x) { return relu(fc2(drop(x))); }, {&fc2, &drop}},
+        {"fc3", [this](const Tensor& x) { return fc3(drop(x)); }, {&fc3, &drop}},
+    };
   }
+
+  Tensor forward(const Tensor& images) { return nn::forward(layers(), images); }
 };
 
 }  // namespace capstan::models

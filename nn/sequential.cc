@@ -36,4 +36,15 @@ Tensor Sequential::forward(const Tensor& x) {
   return value;
 }
 
+Layers Sequential::layers() {
+  Layers layers;
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    AnySlot* const slot = layers_[i].get();
+    layers.emplace_back(
+        std::to_string(i), [slot](const Tensor& x) { return slot->run(x); },
+        std::vector{&slot->module()});
+  }
+  return layers;
+}
+
 }  // namespace capstan::nn

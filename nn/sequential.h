@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "nn/module.h"
+#include "nn/chain.h"
 
 namespace capstan::nn {
 
@@ -36,6 +36,7 @@ class Sequential : public Module {
     return call([this](const Tensor& x) { return forward(x); }, x);
   }
   Tensor forward(const Tensor& x);
+  Layers layers();
 
  private:
   /// A layer of any type behind one interface.
