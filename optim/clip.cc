@@ -28,12 +28,16 @@ double clip_grad_norm(const NamedTensors& parameters, double limit) {
     }
     raise<ValueError>("[clip_grad_norm] the gradients' norm is beyond float64");
   }
+  scale_to_norm(parameters, norm, limit);
+  return norm;
+}
+
+void scale_to_norm(const NamedTensors& parameters, double norm, double limit) {
   const double scale = limit / (norm + 1e-6);  // the margin that PyTorch adds too
-  if (scale >= 1) return norm;
+  if (scale >= 1) return;
   for (const auto& [_, parameter] : parameters) {
     if (parameter.has_grad()) scale_elements(parameter.grad(), scale);
   }
-  return norm;
 }
 
 void clip_grad_value(const NamedTensors& parameters, double limit) {

@@ -13,6 +13,8 @@ double grad_norm(const NamedTensors& parameters);
 /// ValueError unless limit > 0, and for a norm that is not finite, naming the parameter that made
 /// it so.
 double clip_grad_norm(const NamedTensors& parameters, double limit);
+/// Its second half, for gradients that are a part of those with this norm.
+void scale_to_norm(const NamedTensors& parameters, double norm, double limit);
 
 /// Brings every element of every gradient into [-limit, limit]. The direction changes; the norm is
 /// mostly the better choice. Throws ValueError unless limit > 0 and finite, and, before anything is
