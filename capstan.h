@@ -101,6 +101,7 @@
 // Floor 6, distributed: communicators and strategies.
 #include "distributed/cast_hook.h"
 #include "distributed/checkpoint/piece.h"
+#include "distributed/clip.h"
 #include "distributed/comm/communicator.h"
 #include "distributed/comm/launch.h"
 #include "distributed/data_parallel.h"
@@ -112,3 +113,5 @@
 #include "distributed/power_sgd.h"
 #include "distributed/replica_check.h"
 #include "distributed/sync_batch_norm.h"
+#include "distributed/tensor_parallel/tensor_parallel.h"
+#include "distributed/tensor_parallel/vocabulary.h"

@@ -8,6 +8,7 @@
 #include "autograd/elementwise.h"
 #include "autograd/node.h"
 #include "core/error.h"
+#include "optim/measures.h"
 
 namespace capstan::optim {
 namespace {
@@ -71,6 +72,18 @@ TEST_CASE("finite gradients whose norm float64 cannot hold are refused, too") {
   const Tensor a = with_grad<double>({1.2e154}), b = with_grad<double>({1.2e154});
   CHECK_THROWS_WITH_AS(clip_grad_norm({{"a", a}, {"b", b}}, 1), Contains("beyond float64"),
                        ValueError);
+}
+
+TEST_CASE("a sum of squares is of floating point numbers on a CPU") {
+  ExactSum sum;
+  add_squares(empty({0}), sum);
+  CHECK(sum.value() == 0);
+  add_squares(from_vector<float>({3, 4}, {2}), sum);
+  CHECK(sum.value() == 25);
+  CHECK_THROWS_WITH_AS(add_squares(empty({1}, {.device = Device::meta()}), sum),
+                       Contains("takes a tensor on a CPU, got one on meta"), DeviceError);
+  CHECK_THROWS_WITH_AS(add_squares(ones({1}, {.dtype = Dtype::int64}), sum),
+                       Contains("floating point"), DtypeError);
 }
 
 TEST_CASE("the limit must be above 0") {

@@ -1,0 +1,119 @@
+// Random numbers under tensor parallelism: one start on any number of ranks; dropout that is equal
+// where tensors are, and differs where they do.
+#include <set>
+
+#include "autograd/functions.h"
+#include "autograd/reduce.h"
+#include "distributed/comm/thread.h"
+#include "nn/layers.h"
+#include "nn/transformer.h"
+#include "tests/distributed/tensor_parallel/gpts.h"
+
+namespace capstan::distributed {
+namespace {
+
+using models::Gpt;
+
+TEST_CASE("a model starts with the same numbers on any number of ranks") {
+  const auto start = [](uint64_t seed) {
+    manual_seed(seed);
+    return Gpt(gpt2());
+  };
+  for (int n = 1; n <= 4; ++n) {
+    run_ranks(n, [&](Communicator& ranks) {
+      Gpt whole = start(3), gpt = start(3);
+      const TensorParallel parallel(gpt, models::gpt_plan(), ranks);
+      CHECK(difference(parallel.whole(gpt.parameters()), whole.parameters()) == 0);
+    });
+  }
+}
+
+/// Whether all ranks have the same elements.
+bool equal_on_all(const Tensor& x, Communicator& ranks) {
+  std::string text;
+  for (double value : x.to_vector<double>()) text += std::to_string(value) + " ";
+  const auto texts = ranks.all_gather_strings(text);
+  return std::set<std::string>(texts.begin(), texts.end()).size() == 1;
+}
+
+/// A region with dropout inside, and dropout around it.
+struct Layer : nn::Module {
+  nn::Dropout before{0.5};
+  nn::FeedForward inside{8, {.hidden = 64, .dropout = 0.5}};
+  nn::Dropout after{0.5};
+  CAPSTAN_MODULE(Layer, before, inside, after)
+
+  Tensor seen_before, seen_inside, seen_after;
+  Tensor forward(const Tensor& x) {
+    seen_before = before(ones({64}));
+    const HookHandle handle = inside.dropout.after_forward.add(
+        [this](nn::Module&, std::span<const Tensor> y) { seen_inside = not_equal(y[0], 0); });
+    const Tensor y = inside(x);
+    seen_after = after(ones({64}));
+    return y;
+  }
+};
+
+TEST_CASE("dropout differs inside of a region, is the same outside, and in the next pass another") {
+  run_ranks(2, [](Communicator& ranks) {
+    manual_seed(5);
+    Layer layer;
+    // All features pass the relu, so that zeros are dropout's.
+    fill_elements(detach(layer.inside.up.weight), 1);
+    fill_elements(detach(*layer.inside.up.bias), 1);
+    const TensorParallel parallel(layer, {{{"inside", Cut::feed_forward}}}, ranks);
+    Tensor first;
+    for (int pass = 0; pass < 2; ++pass) {
+      const Tensor y = layer(ones({4, 8}));
+      CHECK(equal_on_all(layer.seen_before, ranks));
+      CHECK_FALSE(equal_on_all(layer.seen_inside, ranks));
+      CHECK(equal_on_all(layer.seen_after, ranks));
+      CHECK(equal_on_all(y, ranks));
+      CHECK(ranks.all_gather_strings(std::to_string(default_generator().offset()))[0] ==
+            std::to_string(default_generator().offset()));
+      const double kept = sum(cast(layer.seen_inside, Dtype::float64)).item<double>() / (4 * 32);
+      CHECK(std::abs(kept - 0.5) < 0.2);
+      if (pass == 0) {
+        first = layer.seen_inside;
+      } else {
+        CHECK(first.to_vector<int>() != layer.seen_inside.to_vector<int>());
+      }
+    }
+    layer.eval();
+    layer(ones({4, 8}));
+    CHECK(all(layer.seen_inside).item<bool>());
+  });
+}
+
+TEST_CASE("dropout on parts of a sequence differs, and gradients follow it") {
+  run_ranks(2, [](Communicator& ranks) {
+    Gpt gpt = make_gpt(gpt2(), Dtype::float64, 0.3);
+    const TensorParallel parallel(gpt, models::gpt_plan({.sequence = true}), ranks);
+    Tensor seen;
+    const HookHandle handle = gpt.blocks[0].drop.after_forward.add(
+        [&](nn::Module&, std::span<const Tensor> y) { seen = equal(y[0], 0); });
+    const auto loss = [&] {
+      manual_seed(9);  // the same masks in every call
+      return parallel.cross_entropy("head", gpt(text(0).inputs), text(0).targets);
+    };
+    backward(loss());
+    CHECK_FALSE(equal_on_all(cast(seen, Dtype::float32), ranks));
+    // Finite differences of a few weights: of a norm, of a bias after a scatter, of a slice.
+    const Tensor weights[] = {gpt.blocks[0].attention_norm.weight,
+                              *gpt.blocks[0].attention.out.bias, gpt.norm.weight};
+    for (const Tensor& w : weights) {
+      const double step = 1e-5, slope = w.grad().to_vector<double>()[3];
+      double losses[2];
+      const Tensor value = detach(w);
+      for (int side : {0, 1}) {
+        value.mutable_data<double>()[3] += side == 0 ? step : -2 * step;
+        losses[side] = loss().item<double>();
+      }
+      value.mutable_data<double>()[3] += step;
+      CHECK(slope == doctest::Approx((losses[0] - losses[1]) / (2 * step)).epsilon(1e-5));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace capstan::distributed
