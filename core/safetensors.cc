@@ -8,8 +8,8 @@
 #include <algorithm>
 #include <bit>
 #include <filesystem>
-#include <fstream>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <set>
 
 #include "core/atomic_file.h"
@@ -35,17 +35,19 @@ constexpr Code kCodes[] = {{Dtype::float32, "F32"}, {Dtype::float64, "F64"},
 
 const char* code_of(Dtype dtype) { return std::ranges::find(kCodes, dtype, &Code::dtype)->name; }
 
-/// The header of a file that holds `tensors` in this order, padded so that the data is aligned.
-std::string header_for(const NamedTensors& tensors, const Metadata& metadata) {
+/// The header of a file that holds `specs` in this `order`, padded so that the data is aligned.
+std::string header_for(const std::vector<TensorSpec>& specs, const std::vector<size_t>& order,
+                       const Metadata& metadata) {
   json header = json::object();
   if (!metadata.empty()) header[kMetadata] = metadata;
   int64_t begin = 0;
-  for (const auto& [name, tensor] : tensors) {
+  for (const size_t i : order) {
+    const auto& [name, dtype, shape] = specs[i];
     if (name == kMetadata) raise<ValueError>("[save_safetensors] the name {} is reserved", name);
     if (header.contains(name)) raise<ValueError>("[save_safetensors] two tensors named {}", name);
-    const int64_t end = begin + tensor.bytes();
-    header[name] = {{"dtype", code_of(tensor.dtype())},
-                    {"shape", std::vector<int64_t>(tensor.shape().begin(), tensor.shape().end())},
+    const int64_t end = begin + numel(shape) * item_size(dtype);
+    header[name] = {{"dtype", code_of(dtype)},
+                    {"shape", std::vector<int64_t>(shape.begin(), shape.end())},
                     {"data_offsets", {begin, end}}};
     begin = end;
   }
@@ -63,45 +65,52 @@ std::string header_for(const NamedTensors& tensors, const Metadata& metadata) {
   return text;
 }
 
-/// What the header says about one tensor; `begin` and `end` count bytes after the header.
-struct Entry {
-  std::string name;
-  Dtype dtype;
-  Shape shape;
-  int64_t begin, end;
-};
+template <class... Args>
+[[noreturn]] void fail(const std::string& path, fmt::format_string<Args...> format,
+                       Args&&... args) {
+  raise<IoError>("[load_safetensors] {}: {}", path,
+                 fmt::format(format, std::forward<Args>(args)...));
+}
 
-/// One file while it is read.
-class Reader {
+void read_bytes(std::ifstream& file, const std::string& path, int64_t offset, void* to,
+                int64_t bytes) {
+  if (bytes == 0) return;
+  file.clear();
+  file.seekg(offset);
+  file.read(static_cast<char*>(to), bytes);
+  if (!file) fail(path, "cannot read {} bytes at {}", bytes, offset);
+}
+
+/// Reads and checks the header of one file.
+class HeaderReader {
  public:
-  explicit Reader(const std::string& path) : path_(path), file_(path, std::ios::binary) {
+  using Entry = SafetensorsFile::Entry;
+
+  HeaderReader(const std::string& path, std::ifstream& file) : path_(path), file_(file) {
     std::error_code error;
     size_ = static_cast<int64_t>(std::filesystem::file_size(path, error));
     if (error) fail("cannot be read: {}", error.message());
     if (!file_) fail("cannot be opened");
   }
 
-  Safetensors read() {
+  void read(std::map<std::string, Entry>& tensors, Metadata& metadata) {
     const json header = read_header();
-    Safetensors out;
-    std::vector<Entry> entries;
     for (const auto& [name, value] : header.items()) {
       if (name == kMetadata) {
-        out.metadata = metadata_from(value);
+        metadata = metadata_from(value);
       } else {
-        entries.push_back(entry_from(name, value));
+        tensors.emplace(name, entry_from(name, value));
       }
     }
-    check_tiling(entries);
-    for (const Entry& entry : entries) out.tensors[entry.name] = read_tensor(entry);
-    return out;
+    check_tiling(tensors);
   }
+
+  int64_t data_start() const { return data_start_; }
 
  private:
   template <class... Args>
   [[noreturn]] void fail(fmt::format_string<Args...> format, Args&&... args) const {
-    raise<IoError>("[load_safetensors] {}: {}", path_,
-                   fmt::format(format, std::forward<Args>(args)...));
+    capstan::fail(path_, format, std::forward<Args>(args)...);
   }
 
   /// A piece of the header for a message.
@@ -110,17 +119,10 @@ class Reader {
     return text.size() <= 60 ? text : text.substr(0, 60) + "...";
   }
 
-  void read_bytes(int64_t offset, void* to, int64_t bytes) {
-    if (bytes == 0) return;
-    file_.seekg(offset);
-    file_.read(static_cast<char*>(to), bytes);
-    if (!file_) fail("cannot read {} bytes at {}", bytes, offset);
-  }
-
   json read_header() {
     if (size_ < 8) fail("expected at least 8 bytes, the file has {}", size_);
     uint64_t length = 0;
-    read_bytes(0, &length, 8);
+    read_bytes(file_, path_, 0, &length, 8);
     if (length > kLongestHeader) {
       fail("a header has at most {} bytes, this one claims {}", kLongestHeader, length);
     }
@@ -129,7 +131,7 @@ class Reader {
       fail("expected a header of {} bytes after the first 8, the file has {} bytes", length, size_);
     }
     std::string text(length, ' ');
-    read_bytes(8, text.data(), static_cast<int64_t>(length));
+    read_bytes(file_, path_, 8, text.data(), static_cast<int64_t>(length));
     if (!text.starts_with('{')) fail("the header must begin with '{{'");
     return parse(text);
   }
@@ -204,7 +206,7 @@ class Reader {
            offsets[0]);
     }
     check_length(name, dtype, sizes, offsets[1] - offsets[0]);
-    return {name, dtype, Shape(std::span(sizes)), offsets[0], offsets[1]};
+    return {dtype, Shape(std::span(sizes)), offsets[0], offsets[1]};
   }
 
   void check_length(const std::string& name, Dtype dtype, const std::vector<int64_t>& sizes,
@@ -225,13 +227,15 @@ class Reader {
     }
   }
 
-  /// Tensors must cover the data without holes and without overlaps. Sorts them as they lie.
-  void check_tiling(std::vector<Entry>& entries) const {
-    std::ranges::sort(entries, {}, [](const Entry& e) { return std::pair(e.begin, e.end); });
+  /// Tensors must cover the data without holes and without overlaps.
+  void check_tiling(const std::map<std::string, Entry>& tensors) const {
+    std::vector<std::pair<std::string, Entry>> entries(tensors.begin(), tensors.end());
+    std::ranges::sort(entries, {},
+                      [](const auto& e) { return std::pair(e.second.begin, e.second.end); });
     int64_t covered = 0;
-    for (const Entry& entry : entries) {
+    for (const auto& [name, entry] : entries) {
       if (entry.begin != covered) {
-        fail("tensor {} must start at byte {}, where the one before it ends, found {}", entry.name,
+        fail("tensor {} must start at byte {}, where the one before it ends, found {}", name,
              covered, entry.begin);
       }
       covered = entry.end;
@@ -242,51 +246,108 @@ class Reader {
     }
   }
 
-  Tensor read_tensor(const Entry& entry) {
-    const Tensor tensor = empty(entry.shape, {.dtype = entry.dtype});
-    read_bytes(data_start_ + entry.begin, tensor.address(), entry.end - entry.begin);
-    if (entry.dtype == Dtype::boolean) {
-      const auto* bytes = static_cast<const uint8_t*>(tensor.address());
-      const auto* wrong = std::find_if(bytes, bytes + tensor.numel(), [](int b) { return b > 1; });
-      if (wrong != bytes + tensor.numel()) {
-        fail("tensor {} is BOOL, expected bytes 0 and 1, found {} at element {}", entry.name,
-             *wrong, wrong - bytes);
-      }
-    }
-    return tensor;
-  }
-
-  std::string path_;
-  std::ifstream file_;
+  const std::string& path_;
+  std::ifstream& file_;
   int64_t size_ = 0;
-  int64_t data_start_ = 0;  // in the file
+  int64_t data_start_ = 0;
 };
+
+/// What `values` gave for `spec`, dense.
+Tensor checked(const TensorSpec& spec, Tensor tensor) {
+  if (tensor.device().kind != Device::Kind::cpu) {
+    raise<DeviceError>("[save_safetensors] tensor {} must be on the cpu, it is on {}", spec.name,
+                       tensor.device());
+  }
+  if (tensor.shape() != spec.shape) {
+    raise<ShapeError>("[save_safetensors] tensor {} must be {}, got {}", spec.name, spec.shape,
+                      tensor.shape());
+  }
+  if (tensor.dtype() != spec.dtype) {
+    raise<DtypeError>("[save_safetensors] tensor {} must be {}, got {}", spec.name, spec.dtype,
+                      tensor.dtype());
+  }
+  return tensor.is_contiguous() ? tensor : dense_copy(tensor);
+}
 
 }  // namespace
 
-void save_safetensors(const std::string& path, const NamedTensors& tensors,
-                      const Metadata& metadata) {
-  NamedTensors sorted = tensors;
-  for (auto& [name, tensor] : sorted) {
-    if (tensor.device().kind != Device::Kind::cpu) {
-      raise<DeviceError>("[save_safetensors] tensor {} must be on the cpu, it is on {}", name,
-                         tensor.device());
-    }
-    if (!tensor.is_contiguous()) tensor = dense_copy(tensor);
-  }
-  std::ranges::stable_sort(sorted, std::greater{},
-                           [](const auto& item) { return item_size(item.second.dtype()); });
-  const std::string header = header_for(sorted, metadata);
+void save_safetensors(const std::string& path, const std::vector<TensorSpec>& specs,
+                      const std::function<Tensor(size_t)>& values, const Metadata& metadata,
+                      Sha256* sum) {
+  std::vector<size_t> order(specs.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, std::greater{},
+                           [&](size_t i) { return item_size(specs[i].dtype); });
+  const std::string header = header_for(specs, order, metadata);
   const uint64_t length = header.size();
   write_atomically(path, [&](std::ostream& out) {
-    out.write(reinterpret_cast<const char*>(&length), sizeof length);
-    out << header;
-    for (const auto& [name, tensor] : sorted) {
-      out.write(static_cast<const char*>(tensor.address()), tensor.bytes());
+    const auto write = [&](const void* bytes, int64_t count) {
+      if (sum) sum->update({static_cast<const std::byte*>(bytes), static_cast<size_t>(count)});
+      out.write(static_cast<const char*>(bytes), count);
+    };
+    write(&length, sizeof length);
+    write(header.data(), std::ssize(header));
+    for (const size_t i : order) {
+      const Tensor tensor = checked(specs[i], values(i));
+      if (tensor.bytes() > 0) write(tensor.address(), tensor.bytes());
     }
   });
 }
 
-Safetensors load_safetensors(const std::string& path) { return Reader(path).read(); }
+void save_safetensors(const std::string& path, const NamedTensors& tensors,
+                      const Metadata& metadata, Sha256* sum) {
+  std::vector<TensorSpec> specs;
+  for (const auto& [name, tensor] : tensors) {
+    specs.push_back({name, tensor.dtype(), tensor.shape()});
+  }
+  save_safetensors(
+      path, specs, [&](size_t i) { return tensors[i].second; }, metadata, sum);
+}
+
+SafetensorsFile::SafetensorsFile(const std::string& path)
+    : path_(path), file_(path, std::ios::binary) {
+  HeaderReader reader(path_, file_);
+  reader.read(tensors_, metadata_);
+  data_start_ = reader.data_start();
+}
+
+void SafetensorsFile::read(const std::string& name, int64_t first, int64_t count, void* to) {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) {
+    raise<ValueError>("[load_safetensors] {}: there is no tensor {}", path_, name);
+  }
+  const Entry& entry = found->second;
+  const int64_t size = item_size(entry.dtype), all = (entry.end - entry.begin) / size;
+  if (first < 0 || count < 0 || first > all - count) {
+    raise<ValueError>("[load_safetensors] {}: tensor {} has {} elements, asked for {} from {} on",
+                      path_, name, all, count, first);
+  }
+  read_bytes(file_, path_, data_start_ + entry.begin + first * size, to, count * size);
+  if (entry.dtype == Dtype::boolean) {
+    const auto* bytes = static_cast<const uint8_t*>(to);
+    const auto* wrong = std::find_if(bytes, bytes + count, [](int b) { return b > 1; });
+    if (wrong != bytes + count) {
+      fail(path_, "tensor {} is BOOL, expected bytes 0 and 1, found {} at element {}", name, *wrong,
+           first + (wrong - bytes));
+    }
+  }
+}
+
+Tensor SafetensorsFile::read(const std::string& name) {
+  const auto found = tensors_.find(name);
+  if (found == tensors_.end()) {
+    raise<ValueError>("[load_safetensors] {}: there is no tensor {}", path_, name);
+  }
+  const Tensor tensor = empty(found->second.shape, {.dtype = found->second.dtype});
+  read(name, 0, tensor.numel(), tensor.address());
+  return tensor;
+}
+
+Safetensors load_safetensors(const std::string& path) {
+  SafetensorsFile file(path);
+  Safetensors out{{}, file.metadata()};
+  for (const auto& [name, _] : file.tensors()) out.tensors[name] = file.read(name);
+  return out;
+}
 
 }  // namespace capstan

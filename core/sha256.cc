@@ -3,6 +3,12 @@
 
 #include <openssl/evp.h>
 
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <vector>
+
 #include "core/raise.h"
 
 namespace capstan {
@@ -36,6 +42,25 @@ std::string Sha256::hex() const {
 std::string sha256_hex(std::span<const std::byte> bytes) {
   Sha256 sum;
   sum.update(bytes);
+  return sum.hex();
+}
+
+std::string sha256_of_file(const std::string& path, const std::function<void(int64_t)>& after) {
+  std::error_code error;
+  const auto size = static_cast<int64_t>(std::filesystem::file_size(path, error));
+  if (error) raise<IoError>("[sha256] cannot read {}: {}", path, error.message());
+  std::ifstream file(path, std::ios::binary);
+  std::vector<char> bytes(1 << 20);
+  Sha256 sum;
+  for (int64_t rest = size; rest > 0;) {
+    const int64_t count = std::min(rest, std::ssize(bytes));
+    if (!file.read(bytes.data(), count)) {
+      raise<IoError>("[sha256] cannot read {}: {}", path, std::strerror(errno));
+    }
+    sum.update(std::as_bytes(std::span(bytes).first(count)));
+    rest -= count;
+    if (after) after(count);
+  }
   return sum.hex();
 }
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -25,5 +27,9 @@ class Sha256 {
 
 /// The SHA-256 of `bytes` as 64 lower-case hexadecimal digits.
 std::string sha256_hex(std::span<const std::byte> bytes);
+
+/// The SHA-256 of a file, which is read piece by piece; `after(n)` is called when n more bytes have
+/// been read. Throws IoError for what cannot be read as a file.
+std::string sha256_of_file(const std::string& path, const std::function<void(int64_t)>& after = {});
 
 }  // namespace capstan

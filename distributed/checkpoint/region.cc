@@ -50,9 +50,11 @@ std::string twice(const Region& a, const Region& b) {
   return fmt::format("elements are held twice, by {} and {}", to_string(a), to_string(b));
 }
 
-/// The first elements that none of `regions` holds.
-std::string first_missing(const Shape& global, const std::vector<Region>& regions) {
+/// The first elements that none of `regions` holds, which hold `count` in all.
+std::string first_missing(const Shape& global, const std::vector<Region>& regions, int64_t count) {
+  constexpr int64_t kMarked = int64_t{1} << 33;  // a gigabyte of marks
   const int64_t all = numel(global);
+  if (all > kMarked) return fmt::format("{} of {} elements are missing", all - count, all);
   std::vector<bool> held(all);
   for (const Region& region : regions) {
     for (const Run& run : overlap(region, Region::whole(global))) {
@@ -173,7 +175,7 @@ std::string cover_fault(const Shape& global, std::vector<Region> regions) {
       }
     }
   }
-  return held == numel(global) ? "" : first_missing(global, regions);
+  return held == numel(global) ? "" : first_missing(global, regions, held);
 }
 
 }  // namespace capstan::distributed

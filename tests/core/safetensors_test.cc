@@ -287,3 +287,79 @@ TEST_CASE("what cannot be saved leaves no file") {
   CHECK_THROWS_AS(save_safetensors(folder.file("none/x"), {{"a", one}}), IoError);
   CHECK(folder.count() == 0);
 }
+
+TEST_CASE("parts of a file are read") {
+  const TemporaryFolder folder;
+  const std::string path = folder.file("x");
+  save_safetensors(path,
+                   {{"numbers", reshaped(arange(12), {3, 4})},
+                    {"flags", from_vector<bool>({true, false, true}, {3})},
+                    {"none", zeros({2, 0})}},
+                   {{"step", "1"}});
+  SafetensorsFile file(path);
+  CHECK(file.metadata() == Metadata{{"step", "1"}});
+  CHECK(file.tensors().size() == 3);
+  CHECK(file.tensors().at("numbers").shape == Shape{3, 4});
+  CHECK(file.tensors().at("flags").dtype == Dtype::boolean);
+  std::vector<int64_t> part(5);
+  file.read("numbers", 6, 5, part.data());
+  CHECK(part == std::vector<int64_t>{6, 7, 8, 9, 10});
+  file.read("numbers", 11, 1, part.data());
+  CHECK(part[0] == 11);
+  file.read("numbers", 12, 0, nullptr);
+  file.read("none", 0, 0, nullptr);
+  check_equal<bool>(file.read("flags"), {true, false, true}, {3});
+
+  const auto refused = [&](const char* name, int64_t first, int64_t count, const char* text) {
+    CHECK_THROWS_WITH_AS(file.read(name, first, count, part.data()), doctest::Contains(text),
+                         ValueError);
+  };
+  refused("other", 0, 1, "there is no tensor other");
+  refused("numbers", 8, 5, "tensor numbers has 12 elements, asked for 5 from 8 on");
+  refused("numbers", -1, 2, "asked for 2 from -1 on");
+  refused("numbers", 1, -1, "asked for -1 from 1 on");
+  refused("numbers", INT64_MAX, 1, "asked for 1 from 9223372036854775807 on");
+  CHECK_THROWS_WITH_AS(file.read("other"), doctest::Contains("no tensor other"), ValueError);
+
+  // A file that is cut behind our back is noticed, and reading elsewhere goes on.
+  std::filesystem::resize_file(path, std::filesystem::file_size(path) - 4);
+  CHECK_THROWS_WITH_AS(file.read("flags"), doctest::Contains("cannot read 3 bytes"), IoError);
+  file.read("numbers", 0, 1, part.data());
+  CHECK(part[0] == 0);
+
+  write_file(path, file_bytes(header_of("\"BOOL\"", "[3]", "[0,3]"), std::string("\0\1\2", 3)));
+  SafetensorsFile flags(path);
+  bool to[2];
+  flags.read("x", 0, 2, to);
+  CHECK_THROWS_WITH_AS(flags.read("x", 1, 2, to), doctest::Contains("found 2 at element 2"),
+                       IoError);
+}
+
+TEST_CASE("tensors that are made one after another give the same file, and its sum") {
+  const TemporaryFolder folder;
+  const NamedTensors tensors{{"b", full({3}, 1, {.dtype = Dtype::uint8})}, {"w", ones({2, 2})}};
+  Sha256 sum, other_sum;
+  save_safetensors(folder.file("x"), tensors, {{"a", "b"}}, &sum);
+  std::vector<size_t> order;
+  save_safetensors(
+      folder.file("y"), {{"b", Dtype::uint8, {3}}, {"w", Dtype::float32, {2, 2}}},
+      [&](size_t i) {
+        order.push_back(i);
+        return tensors[i].second;
+      },
+      {{"a", "b"}}, &other_sum);
+  CHECK(order == std::vector<size_t>{1, 0});
+  const std::string bytes = read_file(folder.file("x"));
+  CHECK(bytes == read_file(folder.file("y")));
+  CHECK(sum.hex() == sha256_hex(std::as_bytes(std::span(bytes))));
+  CHECK(other_sum.hex() == sum.hex());
+
+  const auto refused = [&]<class E>(E, const TensorSpec& spec, const char* text) {
+    CHECK_THROWS_WITH_AS(
+        save_safetensors(folder.file("z"), {spec}, [&](size_t) { return tensors[1].second; }),
+        doctest::Contains(text), E);
+    CHECK(folder.count() == 2);
+  };
+  refused(ShapeError(""), {"w", Dtype::float32, {4}}, "tensor w must be [4], got [2, 2]");
+  refused(DtypeError(""), {"w", Dtype::int32, {2, 2}}, "tensor w must be int32, got float32");
+}

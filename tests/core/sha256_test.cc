@@ -4,6 +4,9 @@
 
 #include <string_view>
 
+#include "core/error.h"
+#include "tests/testing/files.h"
+
 using namespace capstan;
 
 namespace {
@@ -38,4 +41,22 @@ TEST_CASE("sha256 can be asked on the way") {
   sum.update(bytes("c"));
   CHECK(sum.hex() == sha256_hex(bytes("abc")));
   CHECK(sum.hex() == sum.hex());
+}
+
+TEST_CASE("sha256 of a file") {
+  const testing::TemporaryFolder folder;
+  const std::string text(3'000'001, 'x');
+  testing::write_file(folder.file("x"), text);
+  int64_t read = 0;
+  CHECK(sha256_of_file(folder.file("x"), [&](int64_t count) { read += count; }) ==
+        sha256_hex(bytes(text)));
+  CHECK(read == std::ssize(text));
+  testing::write_file(folder.file("x"), "");
+  CHECK(sha256_of_file(folder.file("x")) == sha256_hex({}));
+  CHECK_THROWS_WITH_AS(sha256_of_file(folder.file("none")),
+                       doctest::Contains("none: No such file or directory"), IoError);
+  CHECK_THROWS_WITH_AS(sha256_of_file(folder.path()), doctest::Contains("Is a directory"), IoError);
+  testing::write_file(folder.file("x"), "1");
+  CHECK_THROWS_WITH_AS(testing::without_files([&] { sha256_of_file(folder.file("x")); }),
+                       doctest::Contains("x: Too many open files"), IoError);
 }
