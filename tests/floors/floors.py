@@ -16,10 +16,9 @@ FLOORS = {
     "data": ["core"],
     "distributed/comm": ["core"],
     "distributed/mesh": ["core", "distributed/comm"],
-    "distributed/pipeline": ["core"],
 }
-# The last three may include all floors above them in this list.
-for last in ["distributed", "", "models"]:
+# The last ones may include all floors above them in this list.
+for last in ["distributed", "distributed/pipeline", "", "models"]:
     FLOORS[last] = list(FLOORS)
 
 # Headers for the .cc files of the framework only, which may include anything.
