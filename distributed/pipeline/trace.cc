@@ -1,5 +1,6 @@
 #include "distributed/pipeline/trace.h"
 
+#include "autograd/node.h"
 #include "core/costs.h"
 #include "core/raise.h"
 #include "core/random.h"
@@ -57,6 +58,7 @@ Tensors on_meta(const Tensors& tensors) {
 
 Trace trace(const nn::Chain& chain, const Cut& cut, const Tensors& inputs) {
   const FreshGenerator fresh;
+  const GradMode recording(true);  // it also serves runs without a tape
   Trace trace;
   Tensors values = on_meta(inputs);
   auto layer = chain.layers().begin();
