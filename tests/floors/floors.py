@@ -15,6 +15,7 @@ FLOORS = {
     "optim": ["core", "autograd"],
     "data": ["core"],
     "distributed/comm": ["core"],
+    "distributed/checkpoint": ["core", "distributed/comm"],
     "distributed/mesh": ["core", "distributed/comm"],
 }
 # The last ones may include all floors above them in this list.
