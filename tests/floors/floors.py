@@ -17,10 +17,9 @@ FLOORS = {
     "distributed/comm": ["core"],
     "distributed/checkpoint": ["core", "distributed/comm"],
     "distributed/mesh": ["core", "distributed/comm"],
-    "distributed/pipeline": ["core"],
 }
 # The last ones may include all floors above them in this list.
-for last in ["distributed", "distributed/tensor_parallel", "", "models"]:
+for last in ["distributed", "distributed/pipeline", "distributed/tensor_parallel", "", "models"]:
     FLOORS[last] = list(FLOORS)
 
 # Headers for the .cc files of the framework only, which may include anything.
