@@ -2,7 +2,6 @@
 #include "distributed/ddp.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 
 #include "autograd/engine.h"
@@ -10,6 +9,7 @@
 #include "distributed/replica_check.h"
 #include "distributed/replicate.h"
 #include "nn/state.h"
+#include "optim/clip.h"
 
 namespace capstan::distributed {
 
@@ -54,6 +54,7 @@ Ddp::Ddp(nn::Module& model, Communicator& communicator, DdpOptions options)
   averaged_ = std::make_unique<AveragedBuffers>(model, exclude);
   for (const auto& [name, parameter] : model.parameters()) {
     if (!parameter.requires_grad()) continue;
+    parameters_.emplace_back(name, parameter);
     (exclude.fit(name) ? own_ : trained_).emplace_back(name, parameter);
   }
   reducer_ = std::make_unique<Reducer>(
@@ -141,19 +142,12 @@ void Ddp::fold_shard() {
   }
 }
 
-void Ddp::backward(const Tensor& loss, double weight, Sync sync) {
-  if (!(weight > 0 && std::isfinite(weight))) {
-    raise<ValueError>(
-        "[ddp.backward] the weight of a loss must be a number above 0, got {}; a rank without "
-        "samples "
-        "calls backward_without_data()",
-        weight);
-  }
+void Ddp::pass(const std::function<void()>& run, const Share& share, Sync sync) {
   begin_window_if_new();
   check_pass(sync);
-  own_weight_ += weight;
-  window_.weight += weight;
-  window_.loss += loss.item<double>() * weight;
+  own_weight_ += share.weight;
+  window_.weight += share.weight;
+  window_.loss += share.loss;
 
   HookHandle start;
   if (sync == Sync::yes) {
@@ -162,13 +156,13 @@ void Ddp::backward(const Tensor& loss, double weight, Sync sync) {
     pass_ = Pass::accumulating;
   }
   try {
-    // The mean times its weight is the sum over the samples, so the seed is the weight.
-    capstan::backward(loss, {.seed = full(loss.shape(), weight, {loss.dtype(), loss.device()})});
+    run();
   } catch (...) {
     pass_ = Pass::none;
     throw;
   }
   if (sync == Sync::yes) {
+    if (pass_ != Pass::reducing) raise<GradientError>("[pass] what was run made no backward pass");
     finish_reduction(true);
   } else {
     fold_shard();
@@ -256,6 +250,8 @@ void Ddp::skip_unused() {
     if (used_.data<uint8_t>()[i] == 0) zero_grad(trained_[i].second);
   }
 }
+
+double Ddp::clip_grad_norm(double limit) { return optim::clip_grad_norm(parameters_, limit); }
 
 void Ddp::check_replicas() const { distributed::check_replicas(shared_, communicator_); }
 

@@ -14,9 +14,7 @@
 //     optimizer.zero_grad();
 //   }
 //
-// A window is what one optimizer step sees: one backward pass, or several with Sync::no and a last
-// one that reduces. Its gradient is exactly that of the weighted mean loss over all samples of all
-// ranks.
+// Windows, and what else every strategy has: gradient_path.h.
 //
 // Several models may be trained on one communicator, each with its own Ddp: all ranks must run
 // their backward passes in the same order.
@@ -24,6 +22,7 @@
 
 #include "autograd/engine.h"
 #include "distributed/averaged_buffers.h"
+#include "distributed/gradient_path.h"
 #include "distributed/name_patterns.h"
 #include "distributed/reducer.h"
 #include "nn/module.h"
@@ -69,10 +68,7 @@ struct DdpOptions {
   int64_t check_replicas = 0;
 };
 
-/// Whether a backward pass ends its window.
-enum class Sync { yes, no };
-
-class Ddp {
+class Ddp : public GradientPath {
  public:
   /// Checks that all ranks have the same options, and the same parameters and buffers by name,
   /// shape, dtype and whether they are trained; copies rank 0's numbers to the others and places
@@ -80,33 +76,30 @@ class Ddp {
   /// pattern that fits no name; ValueError as Reducer does, and for a negative check_replicas;
   /// DtypeError as AveragedBuffers and the hook do. Model and communicator must outlive the Ddp.
   Ddp(nn::Module& model, Communicator& communicator, DdpOptions options = {});
-  ~Ddp();
+  ~Ddp() override;
 
-  /// Runs backward from a loss that is the mean over `weight` samples or tokens. With Sync::yes the
-  /// gradients of the window are those of all ranks when this returns, and averaged buffers the
-  /// mean of all ranks'. Throws GradientError for a gradient left from the window before, or that
-  /// came past this Ddp, for unused parameters, for more or fewer passes than there are virtual
-  /// shards, and as check_nan says; SharedError as check_replicas() does.
-  void backward(const Tensor& loss, double weight = 1, Sync sync = Sync::yes);
-  void backward(const Tensor& loss, Sync sync) { backward(loss, 1, sync); }
-  /// Takes the place of a backward pass on a rank that has no (more) samples for it: takes part
-  /// with weight 0.
-  void backward_without_data(Sync sync = Sync::yes);
+  /// All parameters that require gradients.
+  const NamedTensors& parameters() const override { return parameters_; }
+
+  /// At the end of a window, averaged buffers are the mean of all ranks'. Throws GradientError for
+  /// a gradient left from the window before, or that came past this Ddp, for unused parameters, for
+  /// more or fewer passes than there are virtual shards, and as check_nan says; SharedError as
+  /// check_replicas() does.
+  void pass(const std::function<void()>& run, const Share& share, Sync sync) override;
+  void backward_without_data(Sync sync = Sync::yes) override;
+
+  double clip_grad_norm(double limit) override;
 
   /// Throws SharedError on every rank, naming the first difference and the ranks, unless all have
   /// the same parameters and buffers, but for excluded and local ones. A collective.
   void check_replicas() const;
 
-  /// The weighted mean loss and the weight of the last reduced window, over all ranks.
-  double loss() const { return last_.weight > 0 ? last_.loss / last_.weight : 0; }
-  double weight() const { return last_.weight; }
-
-  /// The order in which the gradients become ready, as numbers of trained parameters; empty until
-  /// the first window has shown it.
-  std::vector<int> order() const;
+  Share last() const override { return last_; }
+  /// Of the parameters that are not excluded.
+  std::vector<int> order() const override;
 
   const Reducer& reducer() const { return *reducer_; }
-  const Overlap& overlap() const { return reducer_->overlap(); }
+  const Overlap& overlap() const override { return reducer_->overlap(); }
 
  private:
   enum class Pass { none, accumulating, reducing };
@@ -121,9 +114,10 @@ class Ddp {
 
   Communicator& communicator_;
   const DdpOptions options_;
-  NamedTensors shared_;   // parameters and buffers that are equal on all ranks
-  NamedTensors trained_;  // those that require gradients, in the model's order
-  NamedTensors own_;      // excluded parameters that require gradients
+  NamedTensors shared_;      // parameters and buffers that are equal on all ranks
+  NamedTensors parameters_;  // that require gradients: of these, in the model's order,
+  NamedTensors trained_;     // those whose gradients are averaged,
+  NamedTensors own_;         // and the excluded ones
   std::unique_ptr<AveragedBuffers> averaged_;
   std::unique_ptr<Reducer> reducer_;
   std::vector<HookHandle> hooks_;
@@ -132,13 +126,13 @@ class Ddp {
   bool reduced_ = false;      // the gradients are those of a window that has ended
   bool bypassed_ = false;     // a gradient came that backward() here did not ask for
   bool planned_ = false;      // buckets follow the true order
-  Reducer::Share window_;     // of this rank, so far; with virtual shards, of the present one
+  Share window_;              // of this rank, so far; with virtual shards, of the present one
   double own_weight_ = 0;     // of this rank in this window
   std::vector<bool> folded_;  // by parameter: an earlier shard of this window had a gradient for it
   std::vector<bool> ready_;   // by parameter: marked so in this reduction
   Tensor used_;               // with Unused::skip, by parameter: 1 if this rank, then any, used it
   Work used_work_;
-  Reducer::Share last_;
+  Share last_;
   int64_t windows_ = 0;
 };
 

@@ -45,10 +45,6 @@ bool in_half_precision(const NamedTensors& parameters) {
 
 }  // namespace
 
-double Overlap::hidden() const {
-  return communication > 0 ? std::clamp(1 - exposed / communication, 0.0, 1.0) : 1;
-}
-
 Reducer::Reducer(NamedTensors parameters, Communicator& communicator, ReducerOptions options)
     : parameters_(std::move(parameters)),
       communicator_(communicator),
@@ -196,7 +192,7 @@ void Reducer::write_share(const Share& share) {
   fill_elements(view_of(share_, {{}, {}, share_.layout().offset + 1}), share.loss);
 }
 
-Reducer::Share Reducer::read_share() const {
+Share Reducer::read_share() const {
   const std::vector<double> share = share_.to_vector<double>();
   return {.weight = share[0], .loss = share[1]};
 }
@@ -253,7 +249,7 @@ void Reducer::wait_for_all() {
   }
 }
 
-Reducer::Share Reducer::finish() {
+Share Reducer::finish() {
   if (launched_ < plan_.size()) {
     raise<GradientError>("[reducer] {} of {} buckets left: a parameter was not marked ready",
                          launched_, plan_.size());

@@ -47,17 +47,10 @@
 #include "distributed/bucket_hook.h"
 #include "distributed/buckets.h"
 #include "distributed/comm/communicator.h"
+#include "distributed/gradient_path.h"
 #include "distributed/nan_check.h"
 
 namespace capstan::distributed {
-
-/// How much of the communication was hidden behind backward.
-struct Overlap {
-  double communication = 0;  // seconds in which a bucket was under way
-  double exposed = 0;        // seconds in which finish() had nothing to do but wait for it
-  /// The hidden share, 0 to 1; 1 if there was no communication.
-  double hidden() const;
-};
 
 /// All of it the same on all ranks.
 struct ReducerOptions {
@@ -82,12 +75,6 @@ class Reducer {
   ~Reducer();
   Reducer(const Reducer&) = delete;
   Reducer& operator=(const Reducer&) = delete;
-
-  /// What a rank adds to a reduction beside its gradients.
-  struct Share {
-    double weight = 0;  // of the samples summed in the gradients
-    double loss = 0;    // the sum of their losses
-  };
 
   /// Virtual shards of a window on this rank, at least 1.
   int64_t local_shards() const { return local_shards_; }
