@@ -17,6 +17,7 @@ FLOORS = {
     "distributed/comm": ["core"],
     "distributed/checkpoint": ["core", "distributed/comm"],
     "distributed/mesh": ["core", "distributed/comm"],
+    "distributed/context_parallel": ["core", "autograd", "distributed/comm"],
 }
 # The last ones may include all floors above them in this list.
 for last in ["distributed", "distributed/pipeline", "distributed/tensor_parallel", "", "models"]:
