@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "core/tensor.h"
+#include "distributed/checkpoint/region.h"
 
 namespace capstan::distributed {
 
@@ -44,6 +45,9 @@ class GradientPath {
   /// What this rank's optimizer steps, in the model's order: the parameters that require gradients,
   /// or its shards of them.
   virtual const NamedTensors& parameters() const = 0;
+  /// Which elements parameters()[i] holds, where `parameter` is all of that parameter: these, or
+  /// this rank's range of them.
+  virtual Region region(size_t /*i*/, const Region& parameter) const { return parameter; }
 
   /// Runs backward from a loss that is the mean over `weight` samples or tokens. With Sync::yes the
   /// gradients of the window are those of all ranks when this returns. Throws ValueError for a

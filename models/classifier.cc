@@ -2,14 +2,20 @@
 
 #include "autograd/elementwise.h"
 #include "autograd/views.h"
-#include "core/sha256.h"
 
 namespace capstan::models {
 
 Tensor Classifier::operator()(const Tensor& inputs) const {
   const Autocast guard(autocast_);
-  const Tensor logits = forward_(is_floating(inputs.dtype()) ? cast(inputs, dtype_) : inputs);
-  return cast(flatten(logits, 0, -2), compute_dtype(dtype_));
+  return logits_of(forward_(prepare(inputs)));
+}
+
+Tensor Classifier::prepare(const Tensor& inputs) const {
+  return is_floating(inputs.dtype()) ? cast(inputs, dtype_) : inputs;
+}
+
+Tensor Classifier::logits_of(const Tensor& outputs) const {
+  return cast(flatten(outputs, 0, -2), compute_dtype(dtype_));
 }
 
 void Classifier::to(Dtype dtype) {
@@ -17,13 +23,14 @@ void Classifier::to(Dtype dtype) {
   dtype_ = dtype;
 }
 
+void add_elements(Sha256& sum, const Tensor& tensor) {
+  const Tensor dense = tensor.is_contiguous() ? tensor : dense_copy(tensor);
+  sum.update({static_cast<const std::byte*>(dense.address()), static_cast<size_t>(dense.bytes())});
+}
+
 std::string weights_sha256(nn::Module& module) {
   Sha256 sum;
-  for (const auto& [_, parameter] : module.parameters()) {
-    const Tensor dense = parameter.is_contiguous() ? parameter : dense_copy(parameter);
-    sum.update(
-        {static_cast<const std::byte*>(dense.address()), static_cast<size_t>(dense.bytes())});
-  }
+  for (const auto& [_, parameter] : module.parameters()) add_elements(sum, parameter);
   return sum.hex();
 }
 

@@ -10,7 +10,8 @@
 #include <string>
 
 #include "autograd/autocast.h"
-#include "nn/module.h"
+#include "core/sha256.h"
+#include "nn/chain.h"
 
 namespace capstan::models {
 
@@ -19,14 +20,28 @@ class Classifier {
  public:
   template <class Model>
   explicit Classifier(std::unique_ptr<Model> model)
-      : forward_([m = model.get()](const Tensor& inputs) { return (*m)(inputs); }),
-        module_(std::move(model)) {}
+      : forward_([m = model.get()](const Tensor& inputs) { return (*m)(inputs); }) {
+    if constexpr (requires { model->layers(); }) chain_.emplace(*model);
+    module_ = std::move(model);
+  }
 
   /// Inputs [n, ...] to logits [labels, classes]: a row for each sample, or for each place of each
   /// sample. Floating inputs may have any dtype. Logits have the model's, or float32 where it
   /// computes in 16 bits, so that the loss keeps its digits.
   Tensor operator()(const Tensor& inputs) const;
   nn::Module& module() const { return *module_; }
+
+  // The same in parts, for a model that runs in stages.
+
+  /// The model as a row of layers; null if it is none.
+  const nn::Chain* chain() const { return chain_ ? &*chain_ : nullptr; }
+  /// What the model is given for these inputs.
+  Tensor prepare(const Tensor& inputs) const;
+  /// The logits, from what the model gives.
+  Tensor logits_of(const Tensor& outputs) const;
+  /// The dtype of products, if it is another than the model's.
+  std::optional<Dtype> autocast_dtype() const { return autocast_; }
+
   /// Converts all parameters; inputs follow.
   void to(Dtype dtype);
   /// Computes products in bfloat16 from now on; see autograd/autocast.h.
@@ -35,10 +50,13 @@ class Classifier {
  private:
   std::function<Tensor(const Tensor&)> forward_;
   std::unique_ptr<nn::Module> module_;
+  std::optional<nn::Chain> chain_;
   Dtype dtype_ = Dtype::float32;
   std::optional<Dtype> autocast_;
 };
 
+/// The elements of a tensor, in row-major order.
+void add_elements(Sha256& sum, const Tensor& tensor);
 /// SHA-256, in hexadecimal digits, over the elements of all parameters in the model's order: equal
 /// models have equal ones.
 std::string weights_sha256(nn::Module& module);

@@ -28,6 +28,19 @@ int64_t draw(const std::vector<double>& logits, double temperature, double u) {
 
 std::vector<int64_t> generate(const Classifier& model, std::span<const int64_t> prompt,
                               const GenerateOptions& options) {
+  const bool training = model.module().training();
+  model.module().eval();
+  const auto next = [&](const Tensor& tokens) {
+    const NoGrad guard;
+    return select(model(tokens), 0, tokens.size(1) - 1).to_vector<double>();
+  };
+  std::vector<int64_t> tokens = generate(next, prompt, options);
+  model.module().train(training);
+  return tokens;
+}
+
+std::vector<int64_t> generate(const NextLogits& next, std::span<const int64_t> prompt,
+                              const GenerateOptions& options) {
   if (prompt.empty() || options.context < 1 || options.count < 0) {
     raise<ValueError>(
         "[generate] takes a prompt and a context of 1 token or more, and a count of 0 or more, got "
@@ -37,19 +50,14 @@ std::vector<int64_t> generate(const Classifier& model, std::span<const int64_t> 
   if (!(options.temperature >= 0 && std::isfinite(options.temperature))) {
     raise<ValueError>("[generate] temperature must be 0 or more, got {}", options.temperature);
   }
-  const NoGrad guard;
-  const bool training = model.module().training();
-  model.module().eval();
   std::vector<int64_t> tokens(prompt.begin(), prompt.end());
   Generator generator(options.seed);
   for (int64_t i = 0; i < options.count; ++i) {
     const int64_t seen = std::min(std::ssize(tokens), options.context);
     const Tensor inputs = from_vector<int64_t>({tokens.end() - seen, tokens.end()}, {1, seen});
-    const auto logits = select(model(inputs), 0, seen - 1).to_vector<double>();
     const double u = static_cast<double>(generator.next() >> 11) * 0x1p-53;
-    tokens.push_back(draw(logits, options.temperature, u));
+    tokens.push_back(draw(next(inputs), options.temperature, u));
   }
-  model.module().train(training);
   return {tokens.begin() + std::ssize(prompt), tokens.end()};
 }
 

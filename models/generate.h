@@ -1,6 +1,7 @@
 // Defines generate(), which lets a language model write.
 #pragma once
 
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -21,6 +22,12 @@ struct GenerateOptions {
 /// on threads, not on the default generator. Throws ValueError for an empty prompt, a context below
 /// 1, a negative count, or a temperature that is negative or not finite.
 std::vector<int64_t> generate(const Classifier& model, std::span<const int64_t> prompt,
+                              const GenerateOptions& options);
+
+/// Tokens [1, n] to the logits of the token that follows.
+using NextLogits = std::function<std::vector<double>(const Tensor& tokens)>;
+/// The same for a model that several ranks run: a collective of them if `next` is one.
+std::vector<int64_t> generate(const NextLogits& next, std::span<const int64_t> prompt,
                               const GenerateOptions& options);
 
 }  // namespace capstan::models

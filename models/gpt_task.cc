@@ -7,6 +7,8 @@
 #include "core/raise.h"
 #include "core/random.h"
 #include "models/generate.h"
+#include "models/gpt_plan.h"
+#include "models/strategy.h"
 
 namespace capstan::models {
 namespace {
@@ -46,7 +48,8 @@ TrainResult train(const GptOptions& options, const TextSet& text,
             .test_set = text.validation,
             .test_batch = test_batch(shape),
             .unit = "tokens",
-            .units_per_sample = shape.context};
+            .units_per_sample = shape.context,
+            .tensor_plan = gpt_plan({.joined_logits = true})};
   task.result = [bytes = text.bytes_per_token()](const Evaluation& test) {
     return fmt::format("validation loss {:.4f} nats, {:.4f} bits per byte", test.loss,
                        bits_per_byte(test, bytes));
@@ -54,17 +57,22 @@ TrainResult train(const GptOptions& options, const TextSet& text,
   task.details = [](const Evaluation& test) {
     return fmt::format("accuracy {:.2f} %", 100 * test.accuracy());
   };
-  const TrainResult result = train(options, task, communicator, out);
-  if (options.sample > 0 && !result.stopped && communicator.rank() == 0) {
-    const auto prompt = text.tokenizer.encode_ordinary(options.prompt);
-    const auto tokens = generate(task.model, prompt,
-                                 {.count = options.sample,
-                                  .context = shape.context,
-                                  .temperature = options.temperature,
-                                  .seed = options.sample_seed});
-    out << options.prompt << text.tokenizer.decode(tokens) << std::endl;
+  if (options.sample > 0) {
+    task.finally = [&](Strategy& strategy) {
+      if (!strategy.is_first_copy()) return;
+      const auto prompt = text.tokenizer.encode_ordinary(options.prompt);
+      const auto next = [&](const Tensor& inputs) { return strategy.next_logits(inputs); };
+      const auto tokens = generate(next, prompt,
+                                   {.count = options.sample,
+                                    .context = shape.context,
+                                    .temperature = options.temperature,
+                                    .seed = options.sample_seed});
+      if (communicator.rank() == 0) {
+        out << options.prompt << text.tokenizer.decode(tokens) << std::endl;
+      }
+    };
   }
-  return result;
+  return train(options, task, communicator, out);
 }
 
 }  // namespace capstan::models

@@ -1,16 +1,43 @@
+// Reading order: the pieces of a model that a rank holds, then what is asked of the whole model.
 #include "models/strategy.h"
 
-#include "autograd/softmax.h"
+#include <cstring>
+#include <map>
+#include <set>
+
 #include "autograd/views.h"
+#include "core/raise.h"
+#include "core/sha256.h"
 #include "distributed/cast_hook.h"
+#include "distributed/checkpoint/assemble.h"
+#include "distributed/clip.h"
 #include "distributed/ddp.h"
+#include "distributed/fsdp/fsdp.h"
 #include "distributed/power_sgd.h"
+#include "nn/state.h"
 
 namespace capstan::models {
-namespace {
 
 using distributed::Communicator;
-using distributed::Sync;
+using distributed::Piece;
+using distributed::Pieces;
+using distributed::Region;
+
+Axes::Axes(const distributed::Mesh& mesh, Communicator& world)
+    : mesh_(mesh),
+      world_(world),
+      data_(split({"data"})),
+      pipeline_(split({"pipeline"})),
+      tensor_(split({"tensor"})),
+      copy_(split({"pipeline", "tensor"})) {}
+
+Communicator* Axes::split(const std::vector<std::string>& axes) {
+  if (std::ssize(mesh_.group(0, axes)) == world_.size()) return &world_;
+  owned_.push_back(mesh_.split(world_, axes));
+  return owned_.back().get();
+}
+
+namespace {
 
 /// What takes the place of a plain all-reduce; null for none.
 std::shared_ptr<distributed::BucketHook> make_hook(const TrainOptions& options) {
@@ -20,63 +47,128 @@ std::shared_ptr<distributed::BucketHook> make_hook(const TrainOptions& options) 
   return nullptr;
 }
 
-/// Every rank has the whole model and a part of each batch.
-class WholeModel : public Strategy {
- public:
-  WholeModel(const TrainOptions& options, Classifier& model, Communicator& communicator,
-             const std::vector<int>& order)
-      : model_(model),
-        rank_(communicator.rank()),
-        ddp_(model.module(), communicator,
-             {.bucket_bytes = static_cast<int64_t>(options.bucket_mb * (1 << 20)),
-              .order = order,
-              .virtual_shards = options.virtual_shards(communicator.size()),
-              .hook = make_hook(options),
-              .check_nan = options.check_nan,
-              .check_replicas = options.check_replicas.value_or(0)}) {}
-
-  distributed::GradientPath& path() override { return ddp_; }
-
-  Evaluation accumulate(data::Epoch& batches, int64_t count, const Generator& dropout) override {
-    Evaluation made;
-    data::Batch batch;
-    for (int64_t i = 0; i < count; ++i) {
-      batches.next(batch);
-      const Sync sync = i == count - 1 ? Sync::yes : Sync::no;
-      default_generator() = dropout.fork(rank_ * count + i);
-      if (batch.size() == 0) {
-        ddp_.backward_without_data(sync);
-        continue;
-      }
-      const Tensor logits = model_(batch.inputs), labels = flatten(batch.labels);
-      ddp_.backward(cross_entropy(logits, labels), static_cast<double>(batch.size()), sync);
-      made.correct += count_correct(logits, labels);
-      made.samples += labels.numel();
-    }
-    return made;
-  }
-
-  std::optional<Tensor> logits(const Tensor& inputs) override {
-    const NoGrad guard;
-    model_.module().eval();
-    const Tensor logits = model_(inputs);
-    model_.module().train();
-    return logits;
-  }
-
-  std::string weights_sha256() override { return models::weights_sha256(model_.module()); }
-
- private:
-  Classifier& model_;
-  const int64_t rank_;
-  distributed::Ddp ddp_;
-};
-
 }  // namespace
 
-std::unique_ptr<Strategy> make_strategy(const TrainOptions& options, Classifier& model,
-                                        Communicator& communicator, const std::vector<int>& order) {
-  return std::make_unique<WholeModel>(options, model, communicator, order);
+Strategy::Strategy(const TrainOptions& options, Task& task, const Axes& axes)
+    : options_(options), model_(task.model), axes_(axes) {
+  axes.data().set_all_reduce(distributed::algorithm_of(options.all_reduce));
+  if (axes.tensor().size() == 1) return;
+  if (!task.tensor_plan) {
+    raise<ValueError>("[options] --tensor {}: there is no plan by which to cut this model's layers",
+                      axes.tensor().size());
+  }
+  tensor_.emplace(model_.module(), *task.tensor_plan, axes.tensor());
+}
+
+std::unique_ptr<distributed::GradientPath> Strategy::make_path(
+    nn::Module& module, const std::vector<int>& order) const {
+  Communicator& ranks = axes_.data();
+  const int64_t shards = options_.virtual_shards(ranks.size());
+  if (options_.layout.zero > 0) {
+    return std::make_unique<distributed::Fsdp>(
+        module, ranks,
+        distributed::FsdpOptions{.stage = static_cast<int>(options_.layout.zero),
+                                 .virtual_shards = shards,
+                                 .check_nan = options_.check_nan});
+  }
+  return std::make_unique<distributed::Ddp>(
+      module, ranks,
+      distributed::DdpOptions{.bucket_bytes = static_cast<int64_t>(options_.bucket_mb * (1 << 20)),
+                              .order = order,
+                              .virtual_shards = shards,
+                              .hook = make_hook(options_),
+                              .check_nan = options_.check_nan,
+                              .check_replicas = options_.check_replicas.value_or(0)});
+}
+
+/// Where a tensor of this rank's model is in that of the whole model.
+Region Strategy::region_of(const std::string& parameter, const Shape& shape) const {
+  if (!tensor_) return Region::whole(shape);
+  const distributed::ParameterSlice& slice = tensor_->slice(parameter);
+  if (!slice.axis) return Region::whole(shape);
+  return Region::slice(slice.whole, *slice.axis, slice.first, slice.count);
+}
+
+Pieces Strategy::model_pieces() {
+  Pieces pieces;
+  for (const Part& part : parts()) {
+    std::map<std::string, Shape> shapes;
+    for (const auto& [name, parameter] : part.module->parameters()) {
+      shapes.emplace(name, parameter.shape());
+    }
+    std::set<std::string> trained;
+    for (size_t i = 0; part.path && i < part.path->parameters().size(); ++i) {
+      const auto& [name, values] = part.path->parameters()[i];
+      pieces.push_back({name, part.path->region(i, region_of(name, shapes.at(name))), values});
+      trained.insert(name);
+    }
+    for (const auto& [name, tensor] : nn::state_dict(*part.module)) {
+      if (trained.contains(name)) continue;
+      const bool is_parameter = shapes.contains(name);
+      pieces.push_back({name,
+                        is_parameter ? region_of(name, tensor.shape())
+                                     : Region::whole(tensor.shape()),
+                        tensor});
+    }
+  }
+  return pieces;
+}
+
+Pieces Strategy::optimizer_pieces(const optim::Optimizer& optimizer) {
+  std::map<std::string, Piece> parameters;
+  for (Piece& piece : model_pieces()) parameters.emplace(piece.name, std::move(piece));
+  Pieces pieces;
+  for (const auto& [name, values] : optimizer.state()) {
+    const Piece& parameter = parameters.at(name.substr(0, name.rfind('.')));
+    const bool is_like_it = values.shape() == parameter.values.shape() && !values.shape().empty();
+    pieces.push_back(
+        {name, is_like_it ? parameter.region : Region::whole(values.shape()), values});
+  }
+  return pieces;
+}
+
+std::vector<double> Strategy::next_logits(const Tensor& inputs) {
+  std::string bytes;
+  if (const std::optional<Tensor> all = logits(inputs)) {
+    const auto last = select(*all, 0, all->size(0) - 1).to_vector<double>();
+    bytes.assign(reinterpret_cast<const char*>(last.data()), last.size() * sizeof(double));
+  }
+  Communicator& stages = axes_.pipeline();
+  bytes = stages.broadcast_string(bytes, stages.size() - 1, "logits");
+  std::vector<double> last(bytes.size() / sizeof(double));
+  std::memcpy(last.data(), bytes.data(), bytes.size());
+  return last;
+}
+
+double Strategy::clip_grad_norm(double limit) {
+  const NamedTensors& parameters = path().parameters();
+  NamedTensors counted;
+  for (const auto& [name, parameter] : parameters) {
+    // What tensor-parallel ranks have alike, one of them counts.
+    const bool is_own = !tensor_ || tensor_->slice(name).axis;
+    if (is_own || axes_.tensor().rank() == 0) counted.emplace_back(name, parameter);
+  }
+  // Replicas of the data axis have equal gradients, but for shards.
+  Communicator& ranks = options_.layout.zero > 0 ? axes_.world() : axes_.copy();
+  return distributed::clip_grad_norm(parameters, counted, limit, ranks);
+}
+
+std::string Strategy::weights_sha256() {
+  if (options_.layout.zero == 0 && axes_.copy().size() == 1) {
+    return models::weights_sha256(model_.module());
+  }
+  std::vector<std::string> names;
+  for (const auto& [name, _] : model_.module().parameters()) names.push_back(name);
+  Sha256 sum;
+  distributed::assemble(model_pieces(), names, axes_.world(),
+                        [&](const std::string&, const Tensor& whole) { add_elements(sum, whole); });
+  return sum.hex();
+}
+
+std::unique_ptr<Strategy> make_strategy(const TrainOptions& options, Task& task, const Axes& axes,
+                                        const std::vector<int>& order) {
+  if (options.layout.pipeline > 1) return detail::make_pipelined_model(options, task, axes);
+  return detail::make_whole_model(options, task, axes, order);
 }
 
 }  // namespace capstan::models

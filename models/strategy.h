@@ -1,5 +1,9 @@
 // Defines Strategy: how a model and the work of a step are spread over the ranks. The training loop
 // (train.cc) is the same for all.
+//
+// There are two: every rank runs the whole model (whole_model.cc), or a stage of it
+// (pipelined_model.cc). Beneath either, layers may be shared by tensor-parallel ranks, and gradients
+// take the path of Ddp or of sharded training.
 #pragma once
 
 #include <memory>
@@ -7,12 +11,39 @@
 
 #include "core/random.h"
 #include "data/loader.h"
+#include "distributed/checkpoint/piece.h"
 #include "distributed/gradient_path.h"
-#include "models/classifier.h"
+#include "distributed/tensor_parallel/tensor_parallel.h"
 #include "models/evaluate.h"
+#include "models/task.h"
 #include "models/train_options.h"
+#include "optim/optimizer.h"
 
 namespace capstan::models {
+
+/// The communicators of a run's mesh. An axis that all ranks are on has that of the run.
+class Axes {
+ public:
+  /// A collective; refers to `world`.
+  Axes(const distributed::Mesh& mesh, distributed::Communicator& world);
+
+  const distributed::Mesh& mesh() const { return mesh_; }
+  int coordinate(const std::string& axis) const { return mesh_.coordinate(world_.rank(), axis); }
+  distributed::Communicator& world() const { return world_; }
+  distributed::Communicator& data() const { return *data_; }
+  distributed::Communicator& pipeline() const { return *pipeline_; }
+  distributed::Communicator& tensor() const { return *tensor_; }
+  /// Pipeline and tensor: the ranks that hold a copy of the model together.
+  distributed::Communicator& copy() const { return *copy_; }
+
+ private:
+  distributed::Communicator* split(const std::vector<std::string>& axes);
+
+  const distributed::Mesh mesh_;
+  distributed::Communicator& world_;
+  std::vector<std::unique_ptr<distributed::Communicator>> owned_;
+  distributed::Communicator *data_, *pipeline_, *tensor_, *copy_;
+};
 
 class Strategy {
  public:
@@ -24,22 +55,65 @@ class Strategy {
   /// Runs forward and backward over this rank's next `count` batches, those of one step, of which
   /// some may be empty; afterwards the gradients are those of the whole step. `dropout.fork(i)` is
   /// the randomness of batch number i of the step. Returns what the model made of the batches, but
-  /// for the loss; nothing on a rank that does not know. A collective.
+  /// for the loss. A collective.
   virtual Evaluation accumulate(data::Epoch& batches, int64_t count, const Generator& dropout) = 0;
 
-  /// A forward pass of the model as it is evaluated: its logits on one of the ranks that hold a
-  /// copy together, nothing on the others. A collective of these ranks.
+  /// A forward pass of the model as it is evaluated: its logits, or nothing on a rank that does not
+  /// have them. A collective of the ranks that hold a copy together.
   virtual std::optional<Tensor> logits(const Tensor& inputs) = 0;
+
+  /// Of the last row of logits(inputs), on all ranks that hold the copy together.
+  std::vector<double> next_logits(const Tensor& inputs);
+  /// Whether this rank is one of those that hold the first copy, or the only one.
+  bool is_first_copy() const {
+    return options_.layout.zero == 3 || axes_.data().rank() == 0;
+  }
+
+  /// Limits the norm of the whole model's gradients, which is returned. A collective.
+  double clip_grad_norm(double limit);
+
+  /// What this rank holds of the whole model and of what an optimizer of path().parameters() keeps.
+  distributed::Pieces model_pieces();
+  distributed::Pieces optimizer_pieces(const optim::Optimizer& optimizer);
 
   /// SHA-256 of the whole model, as weights_sha256() of one rank's; the same on all ranks. A
   /// collective.
-  virtual std::string weights_sha256() = 0;
+  std::string weights_sha256();
+
+ protected:
+  Strategy(const TrainOptions& options, Task& task, const Axes& axes);
+
+  /// The model, or those parts of it that this rank runs, and what trains each; null if nothing is
+  /// trained there.
+  struct Part {
+    nn::Module* module;
+    distributed::GradientPath* path;
+  };
+  virtual std::vector<Part> parts() = 0;
+
+  /// Attaches what the options say to `module`: the model, or a part of it.
+  std::unique_ptr<distributed::GradientPath> make_path(nn::Module& module,
+                                                       const std::vector<int>& order = {}) const;
+
+  const TrainOptions& options_;
+  Classifier& model_;
+  const Axes& axes_;
+  std::optional<distributed::TensorParallel> tensor_;
+
+ private:
+  distributed::Region region_of(const std::string& parameter, const Shape& shape) const;
 };
 
 /// As the options say. `order`: of the gradients, from an earlier run. A collective; the strategy
 /// refers to all it is given.
-std::unique_ptr<Strategy> make_strategy(const TrainOptions& options, Classifier& model,
-                                        distributed::Communicator& communicator,
+std::unique_ptr<Strategy> make_strategy(const TrainOptions& options, Task& task, const Axes& axes,
                                         const std::vector<int>& order);
+
+namespace detail {
+std::unique_ptr<Strategy> make_whole_model(const TrainOptions& options, Task& task,
+                                           const Axes& axes, const std::vector<int>& order);
+std::unique_ptr<Strategy> make_pipelined_model(const TrainOptions& options, Task& task,
+                                               const Axes& axes);
+}  // namespace detail
 
 }  // namespace capstan::models

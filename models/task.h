@@ -3,10 +3,13 @@
 #pragma once
 
 #include "data/dataset.h"
+#include "distributed/tensor_parallel/plan.h"
 #include "models/classifier.h"
 #include "models/evaluate.h"
 
 namespace capstan::models {
+
+class Strategy;
 
 struct Task {
   std::string name;  // of the model; a checkpoint continues only a run whose task has the same
@@ -21,6 +24,11 @@ struct Task {
   /// Speed is told in these.
   std::string unit = "samples";
   int64_t units_per_sample = 1;
+
+  /// How the layers are cut for ranks that share them; none: they cannot be.
+  std::optional<distributed::TensorPlan> tensor_plan = {};
+  /// What the trained model is used for in the end. A collective.
+  std::function<void(Strategy&)> finally = {};
 };
 
 }  // namespace capstan::models

@@ -7,10 +7,12 @@
 #include "core/raise.h"
 #include "core/random.h"
 #include "data/loader.h"
+#include "distributed/checkpoint/saver.h"
 #include "models/report.h"
 #include "models/stop_signal.h"
 #include "models/strategy.h"
 #include "models/train_state.h"
+#include "nn/state.h"
 #include "optim/adamw.h"
 #include "optim/schedule.h"
 #include "optim/sgd.h"
@@ -67,6 +69,12 @@ class StopVote {
   distributed::Work work_;
 };
 
+/// The logits, on one of the ranks that have them.
+std::optional<Tensor> counted_logits(Strategy& strategy, const Axes& axes, const Tensor& inputs) {
+  std::optional<Tensor> logits = strategy.logits(inputs);
+  return axes.tensor().rank() == 0 ? logits : std::nullopt;
+}
+
 double finite(double loss, int64_t step) {
   if (std::isfinite(loss)) return loss;
   raise<ValueError>("[train] the loss of step {} is {}: try a lower --rate, or --clip", step, loss);
@@ -82,36 +90,46 @@ TrainResult train(const TrainOptions& options, Task& task, Communicator& communi
                   std::ostream& out) {
   if (task.training_set.size() == 0) raise<ValueError>("[train] the training set has no samples");
   if (task.test_set.size() == 0) raise<ValueError>("[train] the test set has no samples");
-  const int rank = communicator.rank(), ranks = communicator.size();
-  communicator.set_all_reduce(distributed::algorithm_of(options.all_reduce));
+  const int ranks = communicator.size();
+  const Axes axes(options.layout.mesh(ranks), communicator);
+  const int part = axes.data().rank(), parts = axes.data().size();  // of the data
 
   Classifier& model = task.model;
   for (const Dtype dtype : {Dtype::float64, Dtype::bfloat16}) {
     if (options.dtype == to_string(dtype)) model.to(dtype);
   }
   if (options.autocast) model.autocast();
-  const auto optimizer = make_optimizer(options, model.module().parameters());
-  const int64_t shards = options.virtual_shards(ranks);
-  const data::DataLoader loader(task.training_set, {.batch = options.samples_per_step(ranks),
-                                                    .accumulate = options.accumulate,
+  const data::DataLoader loader(task.training_set, {.batch = options.samples_per_step(parts),
+                                                    .accumulate = options.passes(),
                                                     .shuffle = true,
                                                     .seed = options.seed,
-                                                    .rank = rank,
-                                                    .ranks = ranks,
-                                                    .virtual_shards = shards});
+                                                    .rank = part,
+                                                    .ranks = parts,
+                                                    .virtual_shards = options.virtual_shards(parts)});
   const int64_t epoch_steps = loader.steps_per_epoch();
-  const optim::WarmupCosine rate = make_schedule(options, epoch_steps, ranks);
+  const optim::WarmupCosine rate = make_schedule(options, epoch_steps, parts);
   const int64_t last_step = options.steps.value_or(rate.total);
 
   const TrainState::Run run{task.name, options.optimizer, options.seed, task.training_set.size()};
-  TrainState state{model.module(), *optimizer, run};
-  if (options.resume) state.load(options.checkpoint, communicator);
-  const auto strategy = make_strategy(options, model, communicator, state.gradient_order);
+  TrainState state{run};
+  std::optional<distributed::Manifest> saved;
+  if (options.resume) saved = state.resume(options.checkpoint, communicator);
+  const auto strategy = make_strategy(options, task, axes, state.gradient_order);
   distributed::GradientPath& path = strategy->path();
+  const auto optimizer = make_optimizer(options, path.parameters());
+  const distributed::Groups pieces{{"model", strategy->model_pieces()},
+                                   {"optimizer", strategy->optimizer_pieces(*optimizer)}};
+  if (saved) {
+    distributed::load(options.checkpoint, *saved, pieces, communicator);
+    optimizer->load_state({optimizer->state().begin(), optimizer->state().end()});  // its checks
+    path.after_step();  // what ranks hold of one another's numbers is as old as the model
+  }
   Report report(options, task, communicator, out, state.step, last_step, epoch_steps);
+  std::optional<distributed::Saver> saver;
+  if (!options.checkpoint.empty()) saver.emplace(options.checkpoint, communicator);
   const auto save = [&] {
     state.gradient_order = path.order();
-    if (rank == 0 && !options.checkpoint.empty()) state.save(options.checkpoint);
+    if (saver) saver->save(pieces, state.metadata());
   };
 
   TrainResult result;
@@ -122,8 +140,8 @@ TrainResult train(const TrainOptions& options, Task& task, Communicator& communi
     // missed when the run was stopped, or killed after the last save.
     if (ended || (at.step == 0 && at.epoch > 0)) {
       const Evaluation test =
-          evaluate([&](const Tensor& inputs) { return strategy->logits(inputs); }, task.test_set,
-                   rank, ranks, communicator, task.test_batch);
+          evaluate([&](const Tensor& inputs) { return counted_logits(*strategy, axes, inputs); },
+                   task.test_set, part, parts, communicator, task.test_batch);
       report.evaluation(state.step, at.step == 0 ? at.epoch : at.epoch + 1, test);
       if (ended) result.test = test;
     }
@@ -139,7 +157,7 @@ TrainResult train(const TrainOptions& options, Task& task, Communicator& communi
       const Evaluation made = strategy->accumulate(batches, loader.batches_per_step(),
                                                    dropout_of(options.seed, state.step));
       record.loss = finite(path.loss(), record.step);
-      if (options.clip) record.gradient_norm = path.clip_grad_norm(*options.clip);
+      if (options.clip) record.gradient_norm = strategy->clip_grad_norm(*options.clip);
       optimizer->step(record.rate);
       path.after_step();
       optimizer->zero_grad();
@@ -153,6 +171,7 @@ TrainResult train(const TrainOptions& options, Task& task, Communicator& communi
     }
     save();
   }
+  if (saver) saver->finish();
 
   result.step = state.step;
   result.samples_per_second = report.samples_per_second();
@@ -163,6 +182,7 @@ TrainResult train(const TrainOptions& options, Task& task, Communicator& communi
   result.hidden_communication = path.overlap().hidden();
   result.weights_sha256 = strategy->weights_sha256();
   result.steps = report.metrics().steps();
+  if (task.finally && !result.stopped) task.finally(*strategy);
   return result;
 }
 

@@ -27,6 +27,8 @@ void list(TrainOptions& o, OptionReader& reader) {
            "Samples of one step, over all ranks and accumulated passes")
       .excludes("--batch")
       .add("--accumulate", o.accumulate, "Forward and backward passes of one step, at least")
+      .add("--microbatches", o.microbatches, "The same, of a --pipeline (4 a stage)")
+      .excludes("--accumulate")
       .add("--reproducible", o.reproducible,
            "Virtual shards of a --global-batch, 0 for none: the same weights on every number of "
            "ranks that divides them (16, if ranks and passes divide it)");
@@ -43,6 +45,7 @@ void list(TrainOptions& o, OptionReader& reader) {
       .add("--threads", o.threads, "Threads of each rank (its share of the cores)")
       .of_rank()  // machines may have more or fewer cores
       .add("--bucket-mb", o.bucket_mb, "MiB of gradients that are reduced together");
+  list(o.layout, reader);
   reader.group("Ranks")
       .add("--compress", o.compress, "Send gradients as none, bfloat16, float16 or powersgd")
       .add("--check-nan", o.check_nan, "Name the parameter and the rank of a gradient that is NaN")
@@ -89,6 +92,7 @@ void check(const TrainOptions& o) {
   require_count("--batch", o.batch, 1'000'000);
   require_count("--global-batch", o.global_batch, 1'000'000'000);
   require_count("--accumulate", o.accumulate, 1'000'000);
+  require_count("--microbatches", o.microbatches, 1'000'000);
   require_count("--threads", o.threads, 1024);
   require_count("--check-replicas", o.check_replicas, 1'000'000'000);
   if (o.reproducible) {
@@ -106,6 +110,16 @@ void check(const TrainOptions& o) {
           "ranks");
     }
   }
+  check(o.layout);
+  if (o.layout.zero > 0 && (o.compress != "none" || o.check_replicas)) {
+    raise<ValueError>(
+        "[options] --zero {} does not go with --compress and --check-replicas: no rank has all of "
+        "what they look at",
+        o.layout.zero);
+  }
+  if (o.microbatches && o.layout.pipeline == 1) {
+    raise<ValueError>("[options] --microbatches are of a --pipeline; without one say --accumulate");
+  }
   if (o.warmup) require(*o.warmup >= 0, "--warmup", "0 or more", *o.warmup);
   if (o.weight_decay) {
     require(*o.weight_decay >= 0 && std::isfinite(*o.weight_decay), "--weight-decay", "0 or more",
@@ -113,9 +127,10 @@ void check(const TrainOptions& o) {
   }
   require_positive("--rate", o.rate);
   require_positive("--clip", o.clip);
-  if (o.global_batch && *o.global_batch % o.accumulate != 0) {
-    raise<ValueError>("[options] --global-batch {} cannot be cut into --accumulate {} equal passes",
-                      *o.global_batch, o.accumulate);
+  if (o.global_batch && *o.global_batch % o.least_passes() != 0) {
+    raise<ValueError>("[options] --global-batch {} cannot be cut into {} {} equal passes",
+                      *o.global_batch, o.layout.pipeline > 1 ? "--microbatches" : "--accumulate",
+                      o.least_passes());
   }
   if (o.resume && o.checkpoint.empty()) {
     raise<ValueError>("[options] --resume needs --checkpoint DIR, the folder to continue from");
@@ -131,24 +146,35 @@ void check(const TrainOptions& o) {
   }
 }
 
-double TrainOptions::peak_rate(int64_t ranks) const {
+int64_t TrainOptions::least_passes() const {
+  return layout.pipeline > 1 ? microbatches.value_or(1) : accumulate;
+}
+
+int64_t TrainOptions::passes() const {
+  if (layout.pipeline == 1 || microbatches) return least_passes();
+  int64_t microbatches = 4 * layout.pipeline;  // a bubble of less than a quarter
+  while (global_batch && *global_batch % microbatches != 0) --microbatches;
+  return microbatches;
+}
+
+double TrainOptions::peak_rate(int64_t replicas) const {
   const double base = rate.value_or(optimizer == "sgd" ? 0.02 : 0.001);
-  return scale_rate ? optim::scale_rate_linearly(base, ranks) : base;
+  return scale_rate ? optim::scale_rate_linearly(base, replicas) : base;
 }
 
 double TrainOptions::decay() const {
   return weight_decay.value_or(optimizer == "sgd" ? 5e-4 : 1e-2);
 }
 
-int64_t TrainOptions::virtual_shards(int64_t ranks) const {
+int64_t TrainOptions::virtual_shards(int64_t replicas) const {
   const auto fits = [&](int64_t shards) {
-    return shards % ranks == 0 && shards / ranks >= accumulate;
+    return shards % replicas == 0 && shards / replicas >= least_passes();
   };
   if (reproducible) {
     if (*reproducible == 0 || fits(*reproducible)) return *reproducible;
     raise<ValueError>(
-        "[options] --reproducible {} cannot be shared out to {} ranks with {} passes or more each",
-        *reproducible, ranks, accumulate);
+        "[options] --reproducible {} cannot be shared out to {} parts of the data with {} passes or more each",
+        *reproducible, replicas, least_passes());
   }
   if (!global_batch || compress != "none") return 0;
   const int64_t most = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(*global_batch)));
@@ -156,8 +182,13 @@ int64_t TrainOptions::virtual_shards(int64_t ranks) const {
   return fits(shards) ? shards : 0;
 }
 
-int64_t TrainOptions::samples_per_step(int64_t ranks) const {
-  return global_batch.value_or(batch * accumulate * ranks);
+int64_t TrainOptions::batches_per_step(int64_t replicas) const {
+  const int64_t shards = virtual_shards(replicas);
+  return shards > 0 ? shards / replicas : passes();
+}
+
+int64_t TrainOptions::samples_per_step(int64_t replicas) const {
+  return global_batch.value_or(batch * passes() * replicas);
 }
 
 }  // namespace capstan::models

@@ -2,6 +2,7 @@
 // line together with what a program adds to it (image_options.h is an example).
 #pragma once
 
+#include "models/layout.h"
 #include "models/option_reader.h"
 
 namespace capstan::models {
@@ -24,6 +25,7 @@ struct TrainOptions {
   int64_t batch = 64;  // of one forward pass on one rank
   std::optional<int64_t> global_batch;
   int64_t accumulate = 1;  // forward and backward passes of one step, at least
+  std::optional<int64_t> microbatches;  // the same, of a pipeline; else 4 a stage
   // Virtual shards of a step, 0 for none: see virtual_shards().
   std::optional<int64_t> reproducible;
 
@@ -43,6 +45,7 @@ struct TrainOptions {
   std::string all_reduce = "automatic";  // or another algorithm of distributed/comm/algorithm.h
 
   // Between the ranks.
+  Layout layout;
   std::string compress = "none";          // or "bfloat16", "float16", "powersgd"
   bool check_nan = false;                 // names the parameter and rank of a NaN
   std::optional<int64_t> check_replicas;  // steps between comparisons of all ranks' weights
@@ -57,15 +60,19 @@ struct TrainOptions {
   bool quiet = false;                 // print the results only
 
   // What is meant where an option was left open.
-  double peak_rate(int64_t ranks) const;
+  double peak_rate(int64_t replicas) const;  // of the model, each with its part of the data
   double decay() const;
-  int64_t samples_per_step(int64_t ranks) const;
+  int64_t least_passes() const;  // of a step, on one replica
+  int64_t passes() const;        // the same where there are no virtual shards
+  int64_t samples_per_step(int64_t replicas) const;
   /// Into how many virtual shards a step is cut, so that the weights are the same to the last bit
   /// on any number of ranks; 0: into the ranks' own passes, whose sums depend on the ranks by
-  /// rounding. A fixed global batch is cut into kVirtualShards, if the ranks can share them out and
-  /// gradients are not compressed.
+  /// rounding. A fixed global batch is cut into kVirtualShards, if the replicas can share them out
+  /// and gradients are not compressed.
   /// Throws ValueError for an impossible `reproducible`.
-  int64_t virtual_shards(int64_t ranks) const;
+  int64_t virtual_shards(int64_t replicas) const;
+  /// Batches that a replica gets for one step.
+  int64_t batches_per_step(int64_t replicas) const;
 };
 
 /// Throws ValueError, naming the option as the command line does, for anything that is impossible.

@@ -31,7 +31,11 @@ void share_cores(const Communicator& communicator, std::optional<int64_t> thread
 
 /// A line about what the weights depend on, where the user has reason to expect something.
 std::string describe_sums(const TrainOptions& options, int ranks) {
-  if (const int64_t shards = options.virtual_shards(ranks)) {
+  const int replicas = options.layout.mesh(ranks).size("data");
+  if (options.layout.tensor > 1) {
+    return "layers computed by several ranks: the weights depend on their number, by rounding\n";
+  }
+  if (const int64_t shards = options.virtual_shards(replicas)) {
     return fmt::format(
         "{} virtual shards a step: the same weights on every number of ranks that divides them "
         "(--reproducible 0 is faster)\n",
@@ -44,7 +48,7 @@ std::string describe_sums(const TrainOptions& options, int ranks) {
   if (!options.global_batch || options.reproducible) return "";
   return fmt::format(
       "no virtual shards on {} ranks with {} passes: the weights depend on both, by rounding\n",
-      ranks, options.accumulate);
+      ranks, options.passes());
 }
 
 void print_result(const TrainResult& result, const TrainOptions& options, int ranks) {
@@ -75,7 +79,8 @@ void prepare(const TrainOptions& options, Communicator& communicator) {
   share_cores(communicator, options.threads);
   const std::string ranks = distributed::preflight(communicator);
   if (communicator.rank() == 0 && !options.quiet) {
-    std::cout << ranks << describe_sums(options, communicator.size()) << std::flush;
+    std::cout << ranks << to_string(options.layout, communicator.size())
+              << describe_sums(options, communicator.size()) << std::flush;
   }
 }
 

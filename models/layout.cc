@@ -1,0 +1,57 @@
+#include "models/layout.h"
+
+#include "core/raise.h"
+#include "distributed/pipeline/schedule.h"
+#include "models/option_checks.h"
+
+namespace capstan::models {
+
+using distributed::Mesh;
+
+void list(Layout& layout, OptionReader& reader) {
+  reader.group("Ranks")
+      .add("--zero", layout.zero,
+           "What ranks share out: 0 nothing, 1 the optimizer's state, 2 gradients too, 3 weights "
+           "too")
+      .add("--pipeline", layout.pipeline, "Stages that the layers are dealt out to")
+      .add("--schedule", layout.schedule, "Of the pipeline: gpipe, 1f1b, interleaved or zb-h1")
+      .add("--chunks", layout.chunks, "Parts of each stage, with --schedule interleaved")
+      .add("--tensor", layout.tensor, "Ranks that compute each layer together");
+}
+
+void check(const Layout& layout) {
+  require(layout.zero >= 0 && layout.zero <= 3, "--zero", "0, 1, 2 or 3", layout.zero);
+  require_count("--pipeline", layout.pipeline, 10'000);
+  require_count("--chunks", layout.chunks, 10'000);
+  require_count("--tensor", layout.tensor, 10'000);
+  require_choice("--schedule", layout.schedule, {"gpipe", "1f1b", "interleaved", "zb-h1"});
+}
+
+Mesh Layout::mesh(int ranks) const {
+  const int64_t copy = pipeline * tensor;
+  if (ranks % copy != 0) {
+    raise<ValueError>(
+        "[options] --pipeline {} x --tensor {} make one copy of the model, on {} ranks, which must "
+        "divide the ranks; there are {}",
+        pipeline, tensor, copy, ranks);
+  }
+  return Mesh({{"pipeline", static_cast<int>(pipeline)},
+               {"data", static_cast<int>(ranks / copy)},
+               {"tensor", static_cast<int>(tensor)}});
+}
+
+std::string to_string(const Layout& layout, int ranks) {
+  if (layout.pipeline == 1 && layout.tensor == 1 && layout.zero == 0) return "";
+  static constexpr const char* kShared[] = {
+      "", " sharing the optimizer's state", " sharing gradients and the optimizer's state",
+      " sharing weights, gradients and the optimizer's state"};
+  std::string text = fmt::format("{} parts of the data{}", layout.mesh(ranks).size("data"),
+                                 kShared[layout.zero]);
+  if (layout.pipeline > 1) {
+    text = fmt::format("{} stages ({}) x ", layout.pipeline, layout.schedule) + text;
+  }
+  if (layout.tensor > 1) text += fmt::format(" x {} ranks a layer", layout.tensor);
+  return text + '\n';
+}
+
+}  // namespace capstan::models

@@ -1,0 +1,36 @@
+// Defines Layout: along which axes the ranks of a run share its work.
+//
+//   pipeline x data x tensor = ranks     distributed/mesh/mesh.h shows who is where
+//
+// The ranks of a "tensor" group compute each layer together, those of a "pipeline" have some of the
+// layers each, and what these make together, one copy of the model, is there once for each part of
+// the data. With `zero`, ranks of the "data" axis share out what they would have alike.
+#pragma once
+
+#include "distributed/mesh/mesh.h"
+#include "models/option_reader.h"
+
+namespace capstan::models {
+
+struct Layout {
+  int64_t zero = 0;               // a stage of distributed/fsdp/fsdp.h; 0: Ddp
+  int64_t pipeline = 1;           // stages
+  std::string schedule = "1f1b";  // or another of distributed/pipeline/schedule.h
+  int64_t chunks = 2;             // of the layers in each stage, where the schedule is interleaved
+  int64_t tensor = 1;             // ranks that share each layer
+
+  /// How the schedule deals out the layers.
+  int chunks_of_stage() const { return schedule == "interleaved" ? static_cast<int>(chunks) : 1; }
+  /// Throws ValueError unless pipeline * tensor divides `ranks`.
+  distributed::Mesh mesh(int ranks) const;
+};
+
+/// As for TrainOptions.
+void check(const Layout& layout);
+void list(Layout& layout, OptionReader& reader);
+
+/// A line: "2 stages (1f1b) x 2 parts of the data sharing the optimizer's state x 2 ranks a layer";
+/// empty where every rank has everything.
+std::string to_string(const Layout& layout, int ranks);
+
+}  // namespace capstan::models
