@@ -1,7 +1,7 @@
 """capstan_mpi_test: one doctest program, run under mpirun at several numbers of ranks."""
 
-def capstan_mpi_test(name, srcs, deps = [], data = [], np = [1, 2, 4], size = "small", tags = [], **kwargs):
-    """Builds srcs with tests/testing's mpi_main once and runs it as NAME_np1, NAME_np2 and NAME_np4.
+def capstan_mpi_test(name, srcs, deps = [], data = [], np = [1, 2, 3, 4, 5], size = "small", tags = [], **kwargs):
+    """Builds srcs with tests/testing's mpi_main once and runs it as NAME_np1, NAME_np2 and so on.
 
     Args:
       name: a test suite of all of them.

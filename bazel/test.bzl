@@ -27,22 +27,21 @@ def capstan_script_test(name, script, program, data = [], size = "small", tags =
         tags = tags + ["cpu:2"],
     )
 
-def capstan_tests(deps = [], program = None, programs = None, sizes = {}, np = [1, 2, 4]):
+def capstan_tests(deps = [], programs = None, sizes = {}):
     """The tests of a folder and those below it, by the names of their files.
 
-    - X_mpi_test.cc runs on several numbers of ranks (capstan_mpi_test).
+    - X_mpi_test.cc runs on 1 to 5 ranks (capstan_mpi_test).
     - Any other X_test.cc is a program of its own (capstan_test).
-    - X_test.sh tests a program (capstan_script_test): that of X_program.cc, or else `program`, or else X of the
-      package `programs`.
+    - X_test.sh tests a program (capstan_script_test): that of Y_program.cc, where X is Y or begins with Y_, or else X
+      of the package `programs`.
 
     Every test sees the headers of its folder, and finds the files of each `testdata/` at their path in the workspace.
+    Scripts may source other scripts of the folder.
 
     Args:
       deps: the libraries under test.
-      program: the program of scripts that have none of their own.
-      programs: the package with a program for each of them.
+      programs: the package of the programs under test.
       sizes: Bazel's size ("medium", "large") by the test's name, where it is not "small".
-      np: numbers of ranks.
     """
     headers = native.glob(["**/*.h"])
     data = native.glob(["**/testdata/**"])
@@ -52,7 +51,7 @@ def capstan_tests(deps = [], program = None, programs = None, sizes = {}, np = [
         name = source[:-len(".cc")]
         size = sizes.get(name, "small")
         if name.endswith("_mpi_test"):
-            capstan_mpi_test(name = name, srcs = [source] + headers, deps = deps, data = data, size = size, np = np)
+            capstan_mpi_test(name = name, srcs = [source] + headers, deps = deps, data = data, size = size)
         else:
             capstan_test(name = name, srcs = [source] + headers, deps = deps, data = data, size = size)
 
@@ -67,12 +66,11 @@ def capstan_tests(deps = [], program = None, programs = None, sizes = {}, np = [
     for script in native.glob(["**/*_test.sh"]):
         name = script[:-len(".sh")]
         tested = name[:-len("_test")]
-        own = tested + "_program"
-        other = program or "%s:%s" % (programs, tested)
+        own = [p[:-len(".cc")] for p in own_programs if (tested + "_").startswith(p[:-len("program.cc")])]
         capstan_script_test(
             name = name,
             script = script,
-            program = ":" + own if own + ".cc" in own_programs else other,
-            data = data,
+            program = ":" + own[0] if own else "%s:%s" % (programs, tested),
+            data = data + native.glob(["**/*.sh"], exclude = ["**/*_test.sh"]),
             size = sizes.get(name, "small"),
         )

@@ -1,28 +1,54 @@
 // Implements the collectives on the tape: the plain ones as functions, then each with its gradient.
 #include "distributed/differentiable.h"
 
+#include <numeric>
+
 #include "autograd/record.h"
 #include "core/raise.h"
 
 namespace capstan::distributed::differentiable {
 namespace {
 
-// Uninitialised tensors like x, with axis 0 `times` as long, or one of `parts` equal parts of it.
-Tensor longer(const Tensor& x, int times) {
+// Uninitialised, like x but for the length of axis 0.
+Tensor with_rows(const Tensor& x, int64_t rows) {
   Shape shape = x.shape();
-  if (shape.rank() == 0) raise<ShapeError>("[all_gather] a scalar has no axis to join along");
-  shape[0] *= times;
+  shape[0] = rows;
   return empty(shape, {x.dtype(), x.device()});
 }
 
-Tensor part(const char* operation, const Tensor& x, int parts) {
-  Shape shape = x.shape();
-  if (shape.rank() == 0 || shape[0] % parts != 0) {
-    raise<ShapeError>("[{}] axis 0 must be a multiple of the {} ranks, got {}", operation, parts,
-                      shape);
+void check_axis(const char* operation, const Tensor& x) {
+  if (x.shape().rank() == 0) {
+    raise<ShapeError>("[{}] a scalar has no axis to cut or join along", operation);
   }
-  shape[0] /= parts;
-  return empty(shape, {x.dtype(), x.device()});
+}
+
+// The rows of each rank's part of x.
+Counts equal_parts(const char* operation, const Tensor& x, int ranks) {
+  check_axis(operation, x);
+  if (x.size(0) % ranks != 0) {
+    raise<ShapeError>("[{}] axis 0 must be a multiple of the {} ranks, got {}", operation, ranks,
+                      x.shape());
+  }
+  return Counts(ranks, x.size(0) / ranks);
+}
+
+// The other collectives look at them before a result is made.
+void check_counts(const char* operation, const Counts& rows, int ranks) {
+  if (std::ssize(rows) == ranks) return;
+  raise<ShapeError>("[{}] there must be a count of rows for each of the {} ranks, got {}",
+                    operation, ranks, rows.size());
+}
+
+int64_t sum_of(const Counts& counts) {
+  return std::accumulate(counts.begin(), counts.end(), int64_t{0});
+}
+
+// Rows of x as elements, which communicators count in.
+Counts elements(Counts rows, const Tensor& x) {
+  int64_t of_row = 1;
+  for (int64_t axis = 1; axis < x.shape().rank(); ++axis) of_row *= x.size(axis);
+  for (int64_t& count : rows) count *= of_row;
+  return rows;
 }
 
 // The plain collectives as functions.
@@ -45,22 +71,49 @@ Tensor copied(const Tensor& x, int root, Communicator& communicator, const std::
   return y;
 }
 
-Tensor gathered(const Tensor& x, Communicator& communicator, const std::string& tag) {
-  const Tensor y = longer(x, communicator.size());
-  communicator.all_gather(dense_copy(x), y, tag).wait();
+Tensor gathered(const Tensor& x, const Counts& rows, Communicator& communicator,
+                const std::string& tag) {
+  const Tensor y = with_rows(x, sum_of(rows));
+  communicator.all_gather(dense_copy(x), y, elements(rows, x), tag).wait();
   return y;
 }
 
-Tensor scattered(const Tensor& x, Communicator& communicator, const std::string& tag) {
-  const Tensor y = part("reduce_scatter", x, communicator.size());
-  communicator.reduce_scatter(dense_copy(x), y, Reduce::sum, tag).wait();
+Tensor scattered(const Tensor& x, const Counts& rows, Communicator& communicator,
+                 const std::string& tag) {
+  const Tensor y = with_rows(x, rows[communicator.rank()]);
+  communicator.reduce_scatter(dense_copy(x), y, elements(rows, x), Reduce::sum, tag).wait();
   return y;
 }
 
-Tensor exchanged(const Tensor& x, Communicator& communicator, const std::string& tag) {
-  part("all_to_all", x, communicator.size());
-  const Tensor y = empty_like(x);
-  communicator.all_to_all(dense_copy(x), y, tag).wait();
+// Elsewhere than on the root: `rows` zeros.
+Tensor gathered_at(const Tensor& x, int root, int64_t rows, Communicator& communicator,
+                   const std::string& tag) {
+  const bool here = communicator.rank() == root;
+  const Tensor y = with_rows(x, here ? communicator.size() * x.size(0) : rows);
+  if (!here) fill_elements(y, 0);
+  communicator.gather(dense_copy(x), y, root, tag).wait();
+  return y;
+}
+
+Tensor dealt_out(const Tensor& x, int root, int64_t rows, Communicator& communicator,
+                 const std::string& tag) {
+  const Tensor y = with_rows(x, rows);
+  communicator.scatter(dense_copy(x), y, root, tag).wait();
+  return y;
+}
+
+Tensor exchanged(const Tensor& x, const Counts& rows_out, const Counts& rows_in,
+                 Communicator& communicator, const std::string& tag) {
+  const Tensor y = with_rows(x, sum_of(rows_in));
+  communicator.all_to_all(dense_copy(x), elements(rows_out, x), y, elements(rows_in, x), tag)
+      .wait();
+  return y;
+}
+
+Tensor received(const Shape& shape, Dtype dtype, int from, Communicator& communicator,
+                const std::string& tag) {
+  const Tensor y = empty(shape, {.dtype = dtype});
+  communicator.recv(y, from, tag).wait();
   return y;
 }
 
@@ -95,23 +148,84 @@ Tensor broadcast(const Tensor& x, int root, Communicator& communicator, const st
 }
 
 Tensor all_gather(const Tensor& x, Communicator& communicator, const std::string& tag) {
-  return with_gradient("all_gather", gathered(x, communicator, tag), x,
-                       [&communicator, tag = "gradient of " + tag](const Tensor& grad) {
-                         return scattered(grad, communicator, tag);
+  check_axis("all_gather", x);
+  return all_gather(x, Counts(communicator.size(), x.size(0)), communicator, tag);
+}
+
+Tensor all_gather(const Tensor& x, const Counts& rows, Communicator& communicator,
+                  const std::string& tag) {
+  check_axis("all_gather", x);
+  return with_gradient("all_gather", gathered(x, rows, communicator, tag), x,
+                       [&communicator, rows, tag = "gradient of " + tag](const Tensor& grad) {
+                         return scattered(grad, rows, communicator, tag);
                        });
 }
 
 Tensor reduce_scatter(const Tensor& x, Communicator& communicator, const std::string& tag) {
-  return with_gradient("reduce_scatter", scattered(x, communicator, tag), x,
-                       [&communicator, tag = "gradient of " + tag](const Tensor& grad) {
-                         return gathered(grad, communicator, tag);
+  return reduce_scatter(x, equal_parts("reduce_scatter", x, communicator.size()), communicator,
+                        tag);
+}
+
+Tensor reduce_scatter(const Tensor& x, const Counts& rows, Communicator& communicator,
+                      const std::string& tag) {
+  check_axis("reduce_scatter", x);
+  check_counts("reduce_scatter", rows, communicator.size());
+  return with_gradient("reduce_scatter", scattered(x, rows, communicator, tag), x,
+                       [&communicator, rows, tag = "gradient of " + tag](const Tensor& grad) {
+                         return gathered(grad, rows, communicator, tag);
                        });
 }
 
+Tensor gather(const Tensor& x, int root, Communicator& communicator, const std::string& tag) {
+  check_axis("gather", x);
+  return with_gradient(
+      "gather", gathered_at(x, root, 0, communicator, tag), x,
+      [&communicator, root, rows = x.size(0), tag = "gradient of " + tag](const Tensor& grad) {
+        return dealt_out(grad, root, rows, communicator, tag);
+      });
+}
+
+Tensor scatter(const Tensor& x, int root, Communicator& communicator, const std::string& tag) {
+  const int64_t rows = equal_parts("scatter", x, communicator.size())[0];
+  return with_gradient(
+      "scatter", dealt_out(x, root, rows, communicator, tag), x,
+      [&communicator, root, all = x.size(0), tag = "gradient of " + tag](const Tensor& grad) {
+        return gathered_at(grad, root, all, communicator, tag);
+      });
+}
+
 Tensor all_to_all(const Tensor& x, Communicator& communicator, const std::string& tag) {
-  return with_gradient("all_to_all", exchanged(x, communicator, tag), x,
-                       [&communicator, tag = "gradient of " + tag](const Tensor& grad) {
-                         return exchanged(grad, communicator, tag);
+  const Counts rows = equal_parts("all_to_all", x, communicator.size());
+  return all_to_all(x, rows, rows, communicator, tag);
+}
+
+Tensor all_to_all(const Tensor& x, const Counts& rows_out, const Counts& rows_in,
+                  Communicator& communicator, const std::string& tag) {
+  check_axis("all_to_all", x);
+  return with_gradient(
+      "all_to_all", exchanged(x, rows_out, rows_in, communicator, tag), x,
+      [&communicator, rows_out, rows_in, tag = "gradient of " + tag](const Tensor& grad) {
+        return exchanged(grad, rows_in, rows_out, communicator, tag);
+      });
+}
+
+Tensor send(const Tensor& x, int to, Communicator& communicator, const std::string& tag) {
+  communicator.send(dense_copy(x), to, tag).wait();
+  return with_gradient(
+      "send", zeros({}, {x.dtype(), x.device()}), x,
+      [&communicator, to, shape = x.shape(), tag = "gradient of " + tag](const Tensor& receipt) {
+        return received(shape, receipt.dtype(), to, communicator, tag);
+      });
+}
+
+Tensor recv(const Shape& shape, Dtype dtype, int from, Communicator& communicator,
+            const std::string& tag) {
+  const Tensor tie = zeros({}, {.dtype = dtype});  // what is received depends on nothing here
+  require_grad(tie);
+  return with_gradient("recv", received(shape, dtype, from, communicator, tag), tie,
+                       [&communicator, from, tag = "gradient of " + tag](const Tensor& grad) {
+                         communicator.send(dense_copy(grad), from, tag).wait();
+                         return zeros({}, {.dtype = grad.dtype()});
                        });
 }
 

@@ -52,7 +52,11 @@ Reducer::Reducer(NamedTensors parameters, Communicator& communicator, ReducerOpt
       order_(options_.virtual_shards > 0 ? Order::tree : Order::any),
       share_ahead_(options_.hook || in_half_precision(parameters_)),
       share_apart_(share_ahead_ || options_.scatter) {
-  if (parameters_.empty()) raise<ValueError>("[reducer] the model has no parameter to train");
+  if (parameters_.empty()) {
+    raise<ValueError>(
+        "[reducer] there is no parameter whose gradient the ranks share: the model has none that "
+        "requires one, or all are excluded; without Ddp each rank trains its own");
+  }
   if (options_.virtual_shards > 0 && (options_.hook || options_.predivide)) {
     raise<ValueError>(
         "[reducer] virtual shards make sums that do not depend on the ranks; a hook or a "

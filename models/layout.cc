@@ -45,8 +45,8 @@ std::string to_string(const Layout& layout, int ranks) {
   static constexpr const char* kShared[] = {
       "", " sharing the optimizer's state", " sharing gradients and the optimizer's state",
       " sharing weights, gradients and the optimizer's state"};
-  std::string text = fmt::format("{} parts of the data{}", layout.mesh(ranks).size("data"),
-                                 kShared[layout.zero]);
+  std::string text =
+      fmt::format("{} parts of the data{}", layout.mesh(ranks).size("data"), kShared[layout.zero]);
   if (layout.pipeline > 1) {
     text = fmt::format("{} stages ({}) x ", layout.pipeline, layout.schedule) + text;
   }

@@ -38,7 +38,8 @@ class PipelinedModel : public Strategy {
 
   std::vector<Part> parts() override {
     std::vector<Part> parts;
-    for (const auto& part : pipeline_->parts()) parts.push_back({part.chunk.get(), part.path.get()});
+    for (const auto& part : pipeline_->parts())
+      parts.push_back({part.chunk.get(), part.path.get()});
     return parts;
   }
 

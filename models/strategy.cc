@@ -105,10 +105,9 @@ Pieces Strategy::model_pieces() {
     for (const auto& [name, tensor] : nn::state_dict(*part.module)) {
       if (trained.contains(name)) continue;
       const bool is_parameter = shapes.contains(name);
-      pieces.push_back({name,
-                        is_parameter ? region_of(name, tensor.shape())
-                                     : Region::whole(tensor.shape()),
-                        tensor});
+      pieces.push_back(
+          {name, is_parameter ? region_of(name, tensor.shape()) : Region::whole(tensor.shape()),
+           tensor});
     }
   }
   return pieces;
@@ -121,8 +120,7 @@ Pieces Strategy::optimizer_pieces(const optim::Optimizer& optimizer) {
   for (const auto& [name, values] : optimizer.state()) {
     const Piece& parameter = parameters.at(name.substr(0, name.rfind('.')));
     const bool is_like_it = values.shape() == parameter.values.shape() && !values.shape().empty();
-    pieces.push_back(
-        {name, is_like_it ? parameter.region : Region::whole(values.shape()), values});
+    pieces.push_back({name, is_like_it ? parameter.region : Region::whole(values.shape()), values});
   }
   return pieces;
 }

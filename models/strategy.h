@@ -2,8 +2,8 @@
 // (train.cc) is the same for all.
 //
 // There are two: every rank runs the whole model (whole_model.cc), or a stage of it
-// (pipelined_model.cc). Beneath either, layers may be shared by tensor-parallel ranks, and gradients
-// take the path of Ddp or of sharded training.
+// (pipelined_model.cc). Beneath either, layers may be shared by tensor-parallel ranks, and
+// gradients take the path of Ddp or of sharded training.
 #pragma once
 
 #include <memory>
@@ -65,9 +65,7 @@ class Strategy {
   /// Of the last row of logits(inputs), on all ranks that hold the copy together.
   std::vector<double> next_logits(const Tensor& inputs);
   /// Whether this rank is one of those that hold the first copy, or the only one.
-  bool is_first_copy() const {
-    return options_.layout.zero == 3 || axes_.data().rank() == 0;
-  }
+  bool is_first_copy() const { return options_.layout.zero == 3 || axes_.data().rank() == 0; }
 
   /// Limits the norm of the whole model's gradients, which is returned. A collective.
   double clip_grad_norm(double limit);

@@ -99,13 +99,14 @@ TrainResult train(const TrainOptions& options, Task& task, Communicator& communi
     if (options.dtype == to_string(dtype)) model.to(dtype);
   }
   if (options.autocast) model.autocast();
-  const data::DataLoader loader(task.training_set, {.batch = options.samples_per_step(parts),
-                                                    .accumulate = options.passes(),
-                                                    .shuffle = true,
-                                                    .seed = options.seed,
-                                                    .rank = part,
-                                                    .ranks = parts,
-                                                    .virtual_shards = options.virtual_shards(parts)});
+  const data::DataLoader loader(task.training_set,
+                                {.batch = options.samples_per_step(parts),
+                                 .accumulate = options.passes(),
+                                 .shuffle = true,
+                                 .seed = options.seed,
+                                 .rank = part,
+                                 .ranks = parts,
+                                 .virtual_shards = options.virtual_shards(parts)});
   const int64_t epoch_steps = loader.steps_per_epoch();
   const optim::WarmupCosine rate = make_schedule(options, epoch_steps, parts);
   const int64_t last_step = options.steps.value_or(rate.total);

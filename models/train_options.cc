@@ -173,7 +173,8 @@ int64_t TrainOptions::virtual_shards(int64_t replicas) const {
   if (reproducible) {
     if (*reproducible == 0 || fits(*reproducible)) return *reproducible;
     raise<ValueError>(
-        "[options] --reproducible {} cannot be shared out to {} parts of the data with {} passes or more each",
+        "[options] --reproducible {} cannot be shared out to {} parts of the data with {} passes "
+        "or more each",
         *reproducible, replicas, least_passes());
   }
   if (!global_batch || compress != "none") return 0;

@@ -24,7 +24,7 @@ struct TrainOptions {
   // Samples of one optimizer step: batch * accumulate * ranks, or global_batch.
   int64_t batch = 64;  // of one forward pass on one rank
   std::optional<int64_t> global_batch;
-  int64_t accumulate = 1;  // forward and backward passes of one step, at least
+  int64_t accumulate = 1;               // forward and backward passes of one step, at least
   std::optional<int64_t> microbatches;  // the same, of a pipeline; else 4 a stage
   // Virtual shards of a step, 0 for none: see virtual_shards().
   std::optional<int64_t> reproducible;

@@ -122,11 +122,11 @@ class Fsdp : public ReducedPath {
   std::unique_ptr<Communicator> group_, replicas_;  // in hybrid sharding
   std::unique_ptr<Communicator> gathers_;           // in stage 3: the group again, for gathers
   std::vector<Unit> units_;
-  NamedTensors leaves_;                   // of the model, that are trained
-  std::vector<Tensor> stepped_;           // this rank's part of each
-  std::vector<Tensor> places_;            // and of its gradient
+  NamedTensors leaves_;                       // of the model, that are trained
+  std::vector<Tensor> stepped_;               // this rank's part of each
+  std::vector<Tensor> places_;                // and of its gradient
   std::vector<FlatParameter::Range> ranges_;  // which part that is
-  std::unique_ptr<Gathering> gathering_;  // in stage 3
+  std::unique_ptr<Gathering> gathering_;      // in stage 3
 };
 
 }  // namespace capstan::distributed

@@ -85,7 +85,10 @@ TEST_CASE("a model with nothing to train is refused") {
   auto comm = make_self();
   Bare model(1, 3);
   require_grad(model.parts[0], false);
-  CHECK_THROWS_WITH_AS(Ddp(model, *comm), "[reducer] the model has no parameter to train",
+  CHECK_THROWS_WITH_AS(Ddp(model, *comm), doctest::Contains("the model has none that requires one"),
+                       ValueError);
+  require_grad(model.parts[0]);
+  CHECK_THROWS_WITH_AS(Ddp(model, *comm, {.exclude = {"*"}}), doctest::Contains("all are excluded"),
                        ValueError);
 }
 

