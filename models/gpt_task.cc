@@ -47,6 +47,7 @@ TrainResult train(const GptOptions& options, const TextSet& text,
             .training_set = text.training,
             .test_set = text.validation,
             .test_batch = test_batch(shape),
+            .accuracy = "validation accuracy",
             .unit = "tokens",
             .units_per_sample = shape.context,
             .tensor_plan = gpt_plan({.joined_logits = true})};

@@ -33,7 +33,8 @@ std::string polyline(const std::vector<Point>& points, const char* color, double
   return out + "\"/>\n";
 }
 
-std::string frame(const Axis& x, const Axis& loss, const Axis& accuracy) {
+std::string frame(const Axis& x, const Axis& loss, const Axis& accuracy,
+                  const std::string& accuracy_name) {
   std::string out;
   for (double value : loss.ticks(5)) {
     out += line(kLeft, loss(value), kRight, loss(value), stroke("#e4e4e4"));
@@ -55,19 +56,19 @@ std::string frame(const Axis& x, const Axis& loss, const Axis& accuracy) {
   const int middle = (kTop + kBottom) / 2;
   out += text((kLeft + kRight) / 2.0, kBottom + 44, "middle", "step");
   out += text(22, middle, "middle", "training loss", turned(22, kLossColor));
-  out +=
-      text(kWidth - 16, middle, "middle", "test accuracy, %", turned(kWidth - 16, kAccuracyColor));
+  out += text(kWidth - 16, middle, "middle", accuracy_name + ", %",
+              turned(kWidth - 16, kAccuracyColor));
   return out +
          rectangle(kLeft, kTop, kRight - kLeft, kBottom - kTop, fill("none") + stroke("#444"));
 }
 
-std::string legend() {
+std::string legend(const std::string& accuracy) {
   constexpr int kY = 62;
   return line(kLeft, kY - 4, kLeft + 24, kY - 4, stroke(kLossColor, 2)) +
          text(kLeft + 30, kY, "start", "training loss, smoothed (pale: each step)") +
          line(kLeft + 330, kY - 4, kLeft + 354, kY - 4, stroke(kAccuracyColor, 2)) +
          circle(kLeft + 342, kY - 4, 3.5, fill(kAccuracyColor)) +
-         text(kLeft + 360, kY, "start", "test accuracy");
+         text(kLeft + 360, kY, "start", accuracy);
 }
 
 /// The losses cut into at most `most` runs of steps, a point each: no screen shows more.
@@ -101,7 +102,8 @@ std::vector<Point> smoothed(const std::vector<Point>& points, int64_t reach) {
 
 }  // namespace
 
-void write_plot(const std::string& path, const Metrics& metrics, const std::string& title) {
+void write_plot(const std::string& path, const Metrics& metrics, const std::string& title,
+                const std::string& accuracy_name) {
   const std::vector<Point> losses = thinned(metrics.steps(), 1000);
   double last_step = 1, highest_loss = 0, lowest_accuracy = 100;
   for (const Point& p : losses) {
@@ -126,8 +128,9 @@ void write_plot(const std::string& path, const Metrics& metrics, const std::stri
   }
 
   std::string elements =
-      text(kLeft, 34, "start", title, " font-size=\"17\" font-weight=\"bold\"") + legend() +
-      frame(x, loss, accuracy) + polyline(placed(losses), kLossColor, 1, 0.25) +
+      text(kLeft, 34, "start", title, " font-size=\"17\" font-weight=\"bold\"") +
+      legend(accuracy_name) + frame(x, loss, accuracy, accuracy_name) +
+      polyline(placed(losses), kLossColor, 1, 0.25) +
       polyline(placed(smoothed(losses, std::ssize(losses) / 50)), kLossColor, 2) +
       polyline(tested, kAccuracyColor, 2);
   for (const Point& p : tested) elements += circle(p.x, p.y, 3.5, fill(kAccuracyColor));

@@ -21,6 +21,8 @@ struct Task {
   /// An evaluation in words: what counts most ("test accuracy 91.20 %"), and what else there is.
   std::function<std::string(const Evaluation&)> result = {}, details = {};
 
+  std::string accuracy = "test accuracy";  // what a plot calls it
+
   /// Speed is told in these.
   std::string unit = "samples";
   int64_t units_per_sample = 1;

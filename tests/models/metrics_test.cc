@@ -90,17 +90,17 @@ TEST_CASE("a file that is there keeps its mode") {
 TEST_CASE("a plot shows whatever there is") {
   const TemporaryFolder folder;
   Metrics metrics;
-  write_plot(folder.file("p.svg"), metrics, "empty");
+  write_plot(folder.file("p.svg"), metrics, "empty", "accuracy");
   for (int64_t step = 1; step <= 2500; ++step) {
     metrics.add(StepRecord{step, 1, 3.0 / static_cast<double>(step), 0.1, 100});
   }
   metrics.add(EvaluationRecord{2500, 1, 0.9, 0.3});
-  write_plot(folder.file("p.svg"), metrics, "a < b & c");
+  write_plot(folder.file("p.svg"), metrics, "a < b & c", "test accuracy");
   const std::string svg = read_file(folder.file("p.svg"));
   CHECK(svg.find("a &lt; b &amp; c") != std::string::npos);
   CHECK(svg.find("test accuracy, %") != std::string::npos);
   CHECK(svg.find("nan") == std::string::npos);
   CHECK(svg.ends_with("</svg>\n"));
   CHECK(svg.size() < 60'000);  // however many steps
-  CHECK_THROWS_AS(write_plot(folder.file("none/p.svg"), metrics, ""), IoError);
+  CHECK_THROWS_AS(write_plot(folder.file("none/p.svg"), metrics, "", ""), IoError);
 }
