@@ -2,8 +2,8 @@
 // line together with what a program adds to it (image_options.h is an example).
 #pragma once
 
-#include "models/layout.h"
 #include "models/option_reader.h"
+#include "models/rank_layout.h"
 
 namespace capstan::models {
 
@@ -45,7 +45,7 @@ struct TrainOptions {
   std::string all_reduce = "automatic";  // or another algorithm of distributed/comm/algorithm.h
 
   // Between the ranks.
-  Layout layout;
+  RankLayout layout;
   std::string compress = "none";          // or "bfloat16", "float16", "powersgd"
   bool check_nan = false;                 // names the parameter and rank of a NaN
   std::optional<int64_t> check_replicas;  // steps between comparisons of all ranks' weights

@@ -1,6 +1,7 @@
 // Tests that a run is the same however its ranks share the work: sharded, in stages, or both, to
 // the last bit; layer by layer up to rounding. And that any layout goes on where another stopped.
 #include <doctest/doctest.h>
+#include <fmt/format.h>
 
 #include <cmath>
 #include <sstream>
@@ -23,7 +24,7 @@ namespace {
 
 struct Row {
   int ranks;
-  Layout layout;
+  RankLayout layout;
 };
 
 std::string describe(const Row& row) {

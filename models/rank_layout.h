@@ -1,4 +1,4 @@
-// Defines Layout: along which axes the ranks of a run share its work.
+// Defines RankLayout: along which axes the ranks of a run share its work.
 //
 //   pipeline x data x tensor = ranks     distributed/mesh/mesh.h shows who is where
 //
@@ -12,7 +12,7 @@
 
 namespace capstan::models {
 
-struct Layout {
+struct RankLayout {
   int64_t zero = 0;               // a stage of distributed/fsdp/fsdp.h; 0: Ddp
   int64_t pipeline = 1;           // stages
   std::string schedule = "1f1b";  // or another of distributed/pipeline/schedule.h
@@ -26,11 +26,11 @@ struct Layout {
 };
 
 /// As for TrainOptions.
-void check(const Layout& layout);
-void list(Layout& layout, OptionReader& reader);
+void check(const RankLayout& layout);
+void list(RankLayout& layout, OptionReader& reader);
 
 /// A line: "2 stages (1f1b) x 2 parts of the data sharing the optimizer's state x 2 ranks a layer";
 /// empty where every rank has everything.
-std::string to_string(const Layout& layout, int ranks);
+std::string to_string(const RankLayout& layout, int ranks);
 
 }  // namespace capstan::models

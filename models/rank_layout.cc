@@ -1,4 +1,4 @@
-#include "models/layout.h"
+#include "models/rank_layout.h"
 
 #include "core/raise.h"
 #include "distributed/pipeline/schedule.h"
@@ -8,7 +8,7 @@ namespace capstan::models {
 
 using distributed::Mesh;
 
-void list(Layout& layout, OptionReader& reader) {
+void list(RankLayout& layout, OptionReader& reader) {
   reader.group("Ranks")
       .add("--zero", layout.zero,
            "What ranks share out: 0 nothing, 1 the optimizer's state, 2 gradients too, 3 weights "
@@ -19,7 +19,7 @@ void list(Layout& layout, OptionReader& reader) {
       .add("--tensor", layout.tensor, "Ranks that compute each layer together");
 }
 
-void check(const Layout& layout) {
+void check(const RankLayout& layout) {
   require(layout.zero >= 0 && layout.zero <= 3, "--zero", "0, 1, 2 or 3", layout.zero);
   require_count("--pipeline", layout.pipeline, 10'000);
   require_count("--chunks", layout.chunks, 10'000);
@@ -27,7 +27,7 @@ void check(const Layout& layout) {
   require_choice("--schedule", layout.schedule, {"gpipe", "1f1b", "interleaved", "zb-h1"});
 }
 
-Mesh Layout::mesh(int ranks) const {
+Mesh RankLayout::mesh(int ranks) const {
   const int64_t copy = pipeline * tensor;
   if (ranks % copy != 0) {
     raise<ValueError>(
@@ -40,7 +40,7 @@ Mesh Layout::mesh(int ranks) const {
                {"tensor", static_cast<int>(tensor)}});
 }
 
-std::string to_string(const Layout& layout, int ranks) {
+std::string to_string(const RankLayout& layout, int ranks) {
   if (layout.pipeline == 1 && layout.tensor == 1 && layout.zero == 0) return "";
   static constexpr const char* kShared[] = {
       "", " sharing the optimizer's state", " sharing gradients and the optimizer's state",
