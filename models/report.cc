@@ -5,8 +5,8 @@
 
 #include "core/atomic_file.h"
 #include "core/raise.h"
-#include "distributed/checkpoint/saver.h"
 #include "models/plot.h"
+#include "models/train_state.h"
 
 namespace capstan::models {
 namespace {
@@ -27,8 +27,7 @@ void refuse_conflicts(const TrainOptions& options) {
   if (!options.metrics.empty()) add("--metrics", options.metrics);
   if (!options.plot.empty()) add("--plot", options.plot);
   if (!options.checkpoint.empty()) {
-    for (const std::string& path : distributed::Saver::paths(options.checkpoint))
-      add("--checkpoint", path);
+    for (const std::string& path : TrainState::paths(options.checkpoint)) add("--checkpoint", path);
   }
   for (const Output& a : outputs) {
     for (const Output& b : outputs) {
@@ -68,7 +67,7 @@ Report::Report(const TrainOptions& options, const Task& task,
     make_folder(fs::path(options.metrics).parent_path());
     make_folder(fs::path(options.plot).parent_path());
     if (!options.plot.empty()) check_writable(options.plot);
-    if (!options.checkpoint.empty()) distributed::Saver::prepare(options.checkpoint);
+    if (!options.checkpoint.empty()) TrainState::prepare(options.checkpoint);
     if (!options.metrics.empty()) metrics_ = Metrics(options.metrics, step);
   });
 }
@@ -86,8 +85,7 @@ void Report::evaluation(int64_t step, int64_t epoch, const Evaluation& evaluatio
   bar_.message(fmt::format("epoch {}, step {}: {}, {}", epoch, step, task_.result(evaluation),
                            task_.details(evaluation)));
   // A run that was resumed without its metrics leaves the picture as it is until its first step.
-  if (!plot_.empty() && !metrics_.steps().empty())
-    write_plot(plot_, metrics_, title_, task_.accuracy);
+  if (!plot_.empty() && !metrics_.steps().empty()) write_plot(plot_, metrics_, title_);
 }
 
 }  // namespace capstan::models
