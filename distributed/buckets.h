@@ -20,8 +20,8 @@ struct BucketItem {
   Dtype dtype;
 };
 
-/// How many elements a tensor takes up in a bucket or another flat tensor: as many as end on a cache
-/// line, so that kernels read each tensor alike wherever it lies.
+/// How many elements a tensor takes up in a bucket or another flat tensor: as many as end on a
+/// cache line, so that kernels read each tensor alike wherever it lies.
 int64_t aligned(int64_t elements, Dtype dtype);
 
 /// Item numbers, bucket by bucket.

@@ -54,8 +54,7 @@ Ddp::Ddp(nn::Module& model, Communicator& communicator, DdpOptions options)
       window.stepped.push_back(parameter);
     }
   }
-  open(std::move(parameters), std::move(window),
-       std::make_unique<AveragedBuffers>(model, exclude));
+  open(std::move(parameters), std::move(window), std::make_unique<AveragedBuffers>(model, exclude));
 }
 
 void Ddp::window_ends() {

@@ -33,8 +33,7 @@ void NanCheck::verdict(Communicator& communicator) {
     text += fmt::format("{} rank {}: {}", text.empty() ? "" : ",", r, all[r]);
   }
   if (!text.empty()) {
-    raise<GradientError>("[backward] gradients are not finite,{}; call zero_grad() to go on",
-                         text);
+    raise<GradientError>("[backward] gradients are not finite,{}; call zero_grad() to go on", text);
   }
 }
 

@@ -18,8 +18,8 @@ FLOORS = {
     "distributed/mesh": ["core", "distributed/comm"],
     "distributed/pipeline": ["core"],
 }
-# The last three may include all floors above them in this list.
-for last in ["distributed", "", "models"]:
+# The last ones may include all floors above them in this list.
+for last in ["distributed", "distributed/fsdp", "", "models"]:
     FLOORS[last] = list(FLOORS)
 
 # Headers for the .cc files of the framework only, which may include anything.
