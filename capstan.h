@@ -99,6 +99,7 @@
 
 // Floor 6, distributed: communicators and strategies.
 #include "distributed/cast_hook.h"
+#include "distributed/checkpoint/piece.h"
 #include "distributed/comm/communicator.h"
 #include "distributed/comm/launch.h"
 #include "distributed/data_parallel.h"

@@ -16,23 +16,31 @@ int64_t count_correct(const Tensor& logits, const Tensor& labels) {
 
 Evaluation evaluate(const Classifier& model, const data::Dataset& dataset,
                     distributed::Communicator& communicator, int64_t batch) {
-  const data::DataLoader loader(dataset, {.batch = batch * communicator.size(),
-                                          .rank = communicator.rank(),
-                                          .ranks = communicator.size()});
+  const auto logits_of = [&](const Tensor& inputs) { return std::optional(model(inputs)); };
+  model.module().eval();
+  const Evaluation result =
+      evaluate(logits_of, dataset, communicator.rank(), communicator.size(), communicator, batch);
+  model.module().train();
+  return result;
+}
+
+Evaluation evaluate(const LogitsOf& logits_of, const data::Dataset& dataset, int64_t part,
+                    int64_t parts, distributed::Communicator& communicator, int64_t batch) {
+  const data::DataLoader loader(dataset, {.batch = batch * parts, .rank = part, .ranks = parts});
   Tensor counts = zeros({2}, {.dtype = Dtype::int64});  // labels, correct ones
   Tensor loss = zeros({}, {.dtype = Dtype::float64});   // summed
 
   const NoGrad guard;
-  model.module().eval();
-  for (const data::Batch& part : loader.epoch(0)) {
-    if (part.size() == 0) continue;
-    const Tensor logits = model(part.inputs), labels = flatten(part.labels);
+  for (const data::Batch& samples : loader.epoch(0)) {
+    if (samples.size() == 0) continue;
+    const std::optional<Tensor> logits = logits_of(samples.inputs);
+    if (!logits) continue;
+    const Tensor labels = flatten(samples.labels);
     counts.mutable_data<int64_t>()[0] += labels.numel();
-    counts.mutable_data<int64_t>()[1] += count_correct(logits, labels);
+    counts.mutable_data<int64_t>()[1] += count_correct(*logits, labels);
     *loss.mutable_data<double>() +=
-        cross_entropy(logits, labels, LossReduction::sum).item<double>();
+        cross_entropy(*logits, labels, LossReduction::sum).item<double>();
   }
-  model.module().train();
 
   communicator.all_reduce(counts, distributed::Reduce::sum, "test counts").wait();
   communicator.all_reduce(loss, distributed::Reduce::sum, "test loss").wait();

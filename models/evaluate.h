@@ -1,6 +1,9 @@
 // Defines evaluate(), which measures a model on a test set with all ranks.
 #pragma once
 
+#include <functional>
+#include <optional>
+
 #include "data/dataset.h"
 #include "distributed/comm/communicator.h"
 #include "models/classifier.h"
@@ -19,9 +22,16 @@ struct Evaluation {
   double accuracy() const { return static_cast<double>(correct) / static_cast<double>(samples); }
 };
 
+/// Inputs of a batch to its logits, or to nothing where another rank has and counts them.
+using LogitsOf = std::function<std::optional<Tensor>(const Tensor& inputs)>;
+
 /// Every sample counts exactly once, on any number of ranks, none of which needs to have as many as
 /// another. `batch` samples at a time on each rank. A collective; all ranks get the same answer.
 Evaluation evaluate(const Classifier& model, const data::Dataset& dataset,
                     distributed::Communicator& communicator, int64_t batch = 256);
+/// The same where several ranks compute one model: of `parts` parts of the data this rank, and
+/// those it shares a copy of the model with, take number `part`.
+Evaluation evaluate(const LogitsOf& logits_of, const data::Dataset& dataset, int64_t part,
+                    int64_t parts, distributed::Communicator& communicator, int64_t batch);
 
 }  // namespace capstan::models

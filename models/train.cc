@@ -4,20 +4,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "autograd/softmax.h"
-#include "autograd/views.h"
 #include "core/raise.h"
 #include "core/random.h"
 #include "data/loader.h"
-#include "distributed/cast_hook.h"
-#include "distributed/ddp.h"
-#include "distributed/power_sgd.h"
-#include "models/evaluate.h"
 #include "models/report.h"
 #include "models/stop_signal.h"
+#include "models/strategy.h"
 #include "models/train_state.h"
 #include "optim/adamw.h"
-#include "optim/clip.h"
 #include "optim/schedule.h"
 #include "optim/sgd.h"
 
@@ -26,8 +20,6 @@ namespace {
 
 using distributed::Clock;
 using distributed::Communicator;
-using distributed::Ddp;
-using distributed::Sync;
 
 std::unique_ptr<optim::Optimizer> make_optimizer(const TrainOptions& options,
                                                  const NamedTensors& parameters) {
@@ -52,41 +44,10 @@ optim::WarmupCosine make_schedule(const TrainOptions& options, int64_t steps_per
   return {.peak = options.peak_rate(ranks), .warmup = warmup, .total = total};
 }
 
-/// What takes the place of a plain all-reduce; null for none.
-std::shared_ptr<distributed::BucketHook> make_hook(const TrainOptions& options) {
-  if (options.compress == "bfloat16") return distributed::sum_in(Dtype::bfloat16);
-  if (options.compress == "float16") return distributed::sum_in(Dtype::float16);
-  if (options.compress == "powersgd") return distributed::power_sgd({.seed = options.seed});
-  return nullptr;
-}
-
 /// Masks differ between steps and their passes, and depend on nothing that came before.
 Generator dropout_of(uint64_t seed, int64_t step) {
   constexpr uint64_t kDropout = 0x64726f70;  // "drop": a stream apart from other uses
   return Generator(seed).fork(kDropout).fork(step);
-}
-
-/// Runs forward and backward over one step's `passes` batches of this rank; afterwards the
-/// gradients are those of all ranks. Returns the share of this rank's labels that the model got
-/// right.
-double accumulate_gradients(const Classifier& model, Ddp& ddp, data::Epoch& batches, int64_t passes,
-                            int rank, const Generator& dropout) {
-  int64_t correct = 0, all = 0;
-  data::Batch batch;
-  for (int64_t pass = 0; pass < passes; ++pass) {
-    default_generator() = dropout.fork(rank * passes + pass);  // the number of the virtual shard
-    batches.next(batch);
-    const Sync sync = pass == passes - 1 ? Sync::yes : Sync::no;
-    if (batch.size() > 0) {
-      const Tensor logits = model(batch.inputs), labels = flatten(batch.labels);
-      ddp.backward(cross_entropy(logits, labels), static_cast<double>(batch.size()), sync);
-      correct += count_correct(logits, labels);
-      all += labels.numel();
-    } else {
-      ddp.backward_without_data(sync);
-    }
-  }
-  return all > 0 ? static_cast<double>(correct) / static_cast<double>(all) : 0;
 }
 
 /// Asks all ranks whether one of them was told to stop; the answer travels while they compute.
@@ -145,16 +106,11 @@ TrainResult train(const TrainOptions& options, Task& task, Communicator& communi
   const TrainState::Run run{task.name, options.optimizer, options.seed, task.training_set.size()};
   TrainState state{model.module(), *optimizer, run};
   if (options.resume) state.load(options.checkpoint, communicator);
-  Ddp ddp(model.module(), communicator,
-          {.bucket_bytes = static_cast<int64_t>(options.bucket_mb * (1 << 20)),
-           .order = state.gradient_order,
-           .virtual_shards = shards,
-           .hook = make_hook(options),
-           .check_nan = options.check_nan,
-           .check_replicas = options.check_replicas.value_or(0)});
+  const auto strategy = make_strategy(options, model, communicator, state.gradient_order);
+  distributed::GradientPath& path = strategy->path();
   Report report(options, task, communicator, out, state.step, last_step, epoch_steps);
   const auto save = [&] {
-    state.gradient_order = ddp.order();
+    state.gradient_order = path.order();
     if (rank == 0 && !options.checkpoint.empty()) state.save(options.checkpoint);
   };
 
@@ -165,7 +121,9 @@ TrainResult train(const TrainOptions& options, Task& task, Communicator& communi
     // Before an epoch and not after one, so that a resumed run makes up for the evaluation that was
     // missed when the run was stopped, or killed after the last save.
     if (ended || (at.step == 0 && at.epoch > 0)) {
-      const Evaluation test = evaluate(model, task.test_set, communicator, task.test_batch);
+      const Evaluation test =
+          evaluate([&](const Tensor& inputs) { return strategy->logits(inputs); }, task.test_set,
+                   rank, ranks, communicator, task.test_batch);
       report.evaluation(state.step, at.step == 0 ? at.epoch : at.epoch + 1, test);
       if (ended) result.test = test;
     }
@@ -178,20 +136,19 @@ TrainResult train(const TrainOptions& options, Task& task, Communicator& communi
       const StopVote vote(communicator);
       StepRecord record{.step = state.step + 1, .epoch = at.epoch + 1, .rate = rate(state.step)};
 
-      const double accuracy = accumulate_gradients(model, ddp, batches, loader.batches_per_step(),
-                                                   rank, dropout_of(options.seed, state.step));
-      record.loss = finite(ddp.loss(), record.step);
-      if (options.clip) {
-        record.gradient_norm = optim::clip_grad_norm(optimizer->parameters(), *options.clip);
-      }
+      const Evaluation made = strategy->accumulate(batches, loader.batches_per_step(),
+                                                   dropout_of(options.seed, state.step));
+      record.loss = finite(path.loss(), record.step);
+      if (options.clip) record.gradient_norm = path.clip_grad_norm(*options.clip);
       optimizer->step(record.rate);
+      path.after_step();
       optimizer->zero_grad();
 
-      const auto samples = static_cast<int64_t>(ddp.weight());
+      const auto samples = static_cast<int64_t>(path.weight());
       state.step += 1;
       state.samples += samples;
       result.stopped = vote.result();
-      report.step(record, accuracy, samples, seconds_since(begin));
+      report.step(record, made.samples > 0 ? made.accuracy() : 0, samples, seconds_since(begin));
       if (options.save_every && state.step % *options.save_every == 0) save();
     }
     save();
@@ -203,8 +160,8 @@ TrainResult train(const TrainOptions& options, Task& task, Communicator& communi
       "{:.0f} {}/s", result.samples_per_second * static_cast<double>(task.units_per_sample),
       task.unit);
   if (result.test) result.test_text = task.result(*result.test);
-  result.hidden_communication = ddp.overlap().hidden();
-  result.weights_sha256 = weights_sha256(model.module());
+  result.hidden_communication = path.overlap().hidden();
+  result.weights_sha256 = strategy->weights_sha256();
   result.steps = report.metrics().steps();
   return result;
 }

@@ -59,7 +59,7 @@ Tensor MultiheadAttention::forward(const Tensor& x, const Tensor& memory,
   AttentionOptions rules = attention;
   rules.dropout = training() ? dropout : 0;
   const Tensor y = scaled_dot_product_attention(q, k, v, rules);
-  return out(reshape(transpose(y, 1, 2), x.shape()));
+  return out(flatten(transpose(y, 1, 2), 2, 3));
 }
 
 }  // namespace capstan::nn

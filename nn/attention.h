@@ -22,7 +22,7 @@ struct MultiheadOptions {
 struct MultiheadAttention : Module {
   MultiheadAttention(int64_t width, int64_t heads, MultiheadOptions options = {});
 
-  int64_t heads, groups;
+  int64_t heads, groups;  // a rank that has some of the heads only has as much of the projections
   MultiheadOptions options;
   Linear query, key, value, out;
   double dropout;

@@ -14,8 +14,15 @@ struct EmbeddingOptions {
 struct Embedding : Module {
   Embedding(int64_t count, int64_t size, EmbeddingOptions options = {});
 
+  /// A table whose rows are shared out: weight holds those from `first` on of `count`. Other
+  /// indices give zeros, so that the results of all parts add up to the whole table's.
+  struct Part {
+    int64_t first, count;
+  };
+
   Parameter weight;
   std::optional<int64_t> padding;
+  std::optional<Part> part = {};
   CAPSTAN_MODULE(Embedding, weight)
 
   Tensor forward(const Tensor& indices);

@@ -1,5 +1,6 @@
 #include "nn/linear.h"
 
+#include "autograd/arithmetic.h"
 #include "autograd/matmul.h"
 #include "core/raise.h"
 #include "nn/init.h"
@@ -11,7 +12,11 @@ Linear::Linear(int64_t in, int64_t out, LinearOptions options)
   if (options.bias) bias.emplace(fan_in_uniform({out}, in));
 }
 
-Tensor Linear::forward(const Tensor& x) { return linear(x, weight, bias ? &*bias : nullptr); }
+Tensor Linear::forward(const Tensor& x) {
+  if (on_product.empty()) return linear(x, weight, bias ? &*bias : nullptr);
+  const Tensor y = detail::replaced(on_product, linear(x, weight));
+  return bias ? y + *bias : y;
+}
 
 Bilinear::Bilinear(int64_t left, int64_t right, int64_t out, LinearOptions options)
     : weight(fan_in_uniform({out, left, right}, left)) {

@@ -17,6 +17,10 @@ struct Linear : Module {
   std::optional<Parameter> bias;
   CAPSTAN_MODULE(Linear, weight, bias)
 
+  /// As on_output, of x weight^T before the bias is added: the sum over ranks, say, where each has
+  /// a part of the inputs.
+  HookList<Tensor(const Tensor&)> on_product;
+
   Tensor forward(const Tensor& x);
 };
 

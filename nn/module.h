@@ -80,6 +80,18 @@ class ModuleLabel {
   Label label_;
 };
 
+/// A tensor after the hooks, each of which may put another in its place; anything else as it is.
+template <class T>
+decltype(auto) replaced([[maybe_unused]] const HookList<Tensor(const Tensor&)>& hooks, T&& value) {
+  if constexpr (std::is_convertible_v<std::remove_reference_t<T>*, const Tensor*>) {
+    Tensor result = value;
+    hooks.for_each([&](const auto& hook) { result = hook(result); });
+    return result;
+  } else {
+    return std::forward<T>(value);
+  }
+}
+
 }  // namespace detail
 
 /// Base of all modules.
@@ -118,26 +130,38 @@ class Module {
   /// tensor.
   HookList<void(Module&)> before_forward;
   HookList<void(Module&, std::span<const Tensor> outputs)> after_forward;
+  /// Each gives the tensor that takes the place of another: of every tensor that forward is called
+  /// with, or of its result if that is one. For strategies that share a module's work among ranks:
+  /// they change what is computed, so copies of the module share them.
+  HookList<Tensor(const Tensor&)> on_input, on_output;
 
  protected:
   Module() = default;
-  // A copy shares parameters, but the hooks belong to the module they were added to.
-  Module(const Module& other) : training_(other.training_) {}
+  // A copy shares parameters, but hooks that watch belong to the module they were added to.
+  Module(const Module& other)
+      : on_input(other.on_input), on_output(other.on_output), training_(other.training_) {}
   Module& operator=(const Module& other) {
+    on_input = other.on_input;
+    on_output = other.on_output;
     training_ = other.training_;
     return *this;
   }
 
   /// Calls `forward` between the hooks. Inside a DetectAnomaly, messages name the module.
-  template <class Forward>
-  auto call(Forward&& forward) {
+  template <class Forward, class... Arguments>
+  auto call(Forward&& forward, Arguments&&... arguments) {
     std::optional<detail::ModuleLabel> label;
     if (capstan::detail::watching) label.emplace(*this);
-    if (before_forward.empty() && after_forward.empty()) return forward();
+    if (before_forward.empty() && after_forward.empty() && on_input.empty() && on_output.empty()) {
+      return forward(std::forward<Arguments>(arguments)...);
+    }
     before_forward.for_each([&](const auto& hook) { hook(*this); });
-    auto result = forward();
+    auto result = forward(detail::replaced(on_input, std::forward<Arguments>(arguments))...);
     std::span<const Tensor> outputs;
-    if constexpr (std::is_convertible_v<decltype(&result), const Tensor*>) outputs = {&result, 1};
+    if constexpr (std::is_convertible_v<decltype(&result), const Tensor*>) {
+      result = detail::replaced(on_output, result);
+      outputs = {&result, 1};
+    }
     after_forward.for_each([&](const auto& hook) { hook(*this, outputs); });
     return result;
   }
@@ -206,18 +230,22 @@ void visit_members(MemberVisitor& visitor, [[maybe_unused]] std::string_view nam
 }  // namespace capstan::nn
 
 /// Lists the members of module `Type`; see the top of nn/module.h. The list may be empty.
-#define CAPSTAN_MODULE(Type, ...)                                                            \
-  const char* type_name() const override { return #Type; }                                   \
-  void visit_members(::capstan::nn::MemberVisitor& visitor) override {                       \
-    ::capstan::nn::detail::visit_members(visitor, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__);  \
-  }                                                                                          \
-  /** A module of the same kind with its own copies of all numbers. */                       \
-  Type clone() const {                                                                       \
-    Type copy(*this);                                                                        \
-    ::capstan::nn::detail::unshare(copy);                                                    \
-    return copy;                                                                             \
-  }                                                                                          \
-  template <class... Arguments>                                                              \
-  auto operator()(Arguments&&... arguments) {                                                \
-    return this->call([&] { return this->forward(std::forward<Arguments>(arguments)...); }); \
+#define CAPSTAN_MODULE(Type, ...)                                                           \
+  const char* type_name() const override { return #Type; }                                  \
+  void visit_members(::capstan::nn::MemberVisitor& visitor) override {                      \
+    ::capstan::nn::detail::visit_members(visitor, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__); \
+  }                                                                                         \
+  /** A module of the same kind with its own copies of all numbers. */                      \
+  Type clone() const {                                                                      \
+    Type copy(*this);                                                                       \
+    ::capstan::nn::detail::unshare(copy);                                                   \
+    return copy;                                                                            \
+  }                                                                                         \
+  template <class... Arguments>                                                             \
+  auto operator()(Arguments&&... arguments) {                                               \
+    return this->call(                                                                      \
+        [this]<class... Replaced>(Replaced&&... replaced) {                                 \
+          return this->forward(std::forward<Replaced>(replaced)...);                        \
+        },                                                                                  \
+        std::forward<Arguments>(arguments)...);                                             \
   }

@@ -33,7 +33,7 @@ class Sequential : public Module {
   Sequential clone() const;
 
   Tensor operator()(const Tensor& x) {
-    return call([&] { return forward(x); });
+    return call([this](const Tensor& x) { return forward(x); }, x);
   }
   Tensor forward(const Tensor& x);
 

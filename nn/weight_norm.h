@@ -59,7 +59,11 @@ struct WeightNorm : Layer {
 
   template <class... Arguments>
   auto operator()(Arguments&&... arguments) {
-    return this->call([&] { return forward(std::forward<Arguments>(arguments)...); });
+    return this->call(
+        [this]<class... Replaced>(Replaced&&... replaced) {
+          return forward(std::forward<Replaced>(replaced)...);
+        },
+        std::forward<Arguments>(arguments)...);
   }
   template <class... Arguments>
   auto forward(Arguments&&... arguments) {

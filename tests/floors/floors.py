@@ -15,6 +15,7 @@ FLOORS = {
     "optim": ["core", "autograd"],
     "data": ["core"],
     "distributed/comm": ["core"],
+    "distributed/checkpoint": ["core", "distributed/comm"],
     "distributed/mesh": ["core", "distributed/comm"],
     "distributed/pipeline": ["core"],
 }

@@ -4,6 +4,7 @@
 #include "autograd/anomaly.h"
 #include "autograd/elementwise.h"
 #include "autograd/engine.h"
+#include "autograd/matmul.h"
 #include "autograd/reduce.h"
 #include "core/error.h"
 #include "nn/layers.h"
@@ -215,6 +216,44 @@ TEST_CASE("hooks run around forward, children within their parents") {
   handles.clear();
   pair(batch());
   CHECK(calls.size() == 2);
+}
+
+TEST_CASE("hooks may replace what goes in and what comes out, in copies too") {
+  struct Watched {
+    Linear layer{3, 2, {.bias = true}};
+    HookHandle in = layer.on_input.add([](const Tensor& x) { return x * 2; });
+    HookHandle product = layer.on_product.add([](const Tensor& y) { return y * 0; });
+    HookHandle out = layer.on_output.add([](const Tensor& y) { return y + 1; });
+    HookHandle later = layer.on_output.add([](const Tensor& y) { return y * 10; });
+  } watched;
+  Linear& layer = watched.layer;
+  Tensor seen;
+  const HookHandle handle =
+      layer.after_forward.add([&](Module&, std::span<const Tensor> outputs) { seen = outputs[0]; });
+  const Tensor x = ones({3});
+  const std::vector<float> expected = ((*layer.bias + 1) * 10).to_vector<float>();
+  CHECK(layer(x).to_vector<float>() == expected);
+  CHECK(seen.to_vector<float>() == expected);
+  CHECK(Linear(layer)(x).to_vector<float>() == expected);
+  CHECK(layer.clone()(x).to_vector<float>() == expected);
+  watched.product.remove();
+  watched.out.remove();
+  watched.later.remove();
+  CHECK(layer(x).to_vector<float>() ==
+        linear(x * 2, layer.weight, &*layer.bias).to_vector<float>());
+  watched.in.remove();
+  CHECK(layer(x).to_vector<float>() == linear(x, layer.weight, &*layer.bias).to_vector<float>());
+}
+
+struct Weighing : Module {
+  CAPSTAN_MODULE(Weighing)
+  Tensor forward(const Tensor& a, const Tensor& b, double weight) { return a + b * weight; }
+};
+
+TEST_CASE("every tensor that goes in is replaced, and nothing else") {
+  Weighing weighing;
+  const HookHandle handle = weighing.on_input.add([](const Tensor& x) { return x + 1; });
+  CHECK(weighing(ones({}), zeros({}), 3).item<float>() == 5);
 }
 
 struct Count : Module {
