@@ -108,6 +108,7 @@
 #include "distributed/data_parallel.h"
 #include "distributed/ddp.h"
 #include "distributed/differentiable.h"
+#include "distributed/fsdp/fsdp.h"
 #include "distributed/mesh/mesh.h"
 #include "distributed/pipeline/cut.h"
 #include "distributed/pipeline/draw.h"

@@ -126,11 +126,12 @@ void ReducedPath::pass(const std::function<void()>& run, const Share& share, Syn
 void ReducedPath::backward_without_data(Sync sync) {
   begin_window_if_new();
   check_pass(sync);
-  pass_without_data();
-  if (sync == Sync::no) return fold_shard();
-  start_reduction(nullptr);
-  pass_ = Pass::none;
-  finish_reduction(false);
+  pass_without_data([&] {
+    if (sync == Sync::no) return fold_shard();
+    start_reduction(nullptr);
+    pass_ = Pass::none;
+    finish_reduction(false);
+  });
 }
 
 void ReducedPath::start_reduction(const BackwardPass* pass) {

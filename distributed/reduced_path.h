@@ -64,8 +64,9 @@ class ReducedPath : public GradientPath {
 
   // What a strategy does besides.
   virtual void window_begins() {}
-  virtual void pass_without_data() {}  // takes part in what passes with data communicate
-  virtual void pass_ends() {}          // that had data, well or not
+  /// Calls `reduce`, beside what passes with data communicate.
+  virtual void pass_without_data(const std::function<void()>& reduce) { reduce(); }
+  virtual void pass_ends() {}  // that had data, well or not
   virtual void gradients_are_there() {}
   virtual void window_ends() {}
 

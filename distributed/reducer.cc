@@ -16,18 +16,6 @@ namespace capstan::distributed {
 
 namespace {
 
-int64_t shards_of_each_rank(int64_t shards, int ranks) {
-  if (shards == 0) return 1;
-  if (shards < ranks || !std::has_single_bit(static_cast<uint64_t>(shards)) ||
-      !std::has_single_bit(static_cast<unsigned>(ranks))) {
-    raise<ValueError>(
-        "[reducer] virtual shards and ranks must be powers of two, and no rank without a shard; "
-        "got {} shards on {} ranks",
-        shards, ranks);
-  }
-  return shards / ranks;
-}
-
 /// Gives a parameter that the passes so far did not use a gradient of zeros.
 void zero_if_missing(const Tensor& parameter) {
   if (parameter.has_grad()) return;
@@ -43,6 +31,18 @@ bool in_half_precision(const NamedTensors& parameters) {
 }
 
 }  // namespace
+
+int64_t shards_of_each_rank(int64_t shards, int ranks) {
+  if (shards == 0) return 1;
+  if (shards < ranks || !std::has_single_bit(static_cast<uint64_t>(shards)) ||
+      !std::has_single_bit(static_cast<unsigned>(ranks))) {
+    raise<ValueError>(
+        "[reducer] virtual shards and ranks must be powers of two, and no rank without a shard; "
+        "got {} shards on {} ranks",
+        shards, ranks);
+  }
+  return shards / ranks;
+}
 
 Reducer::Reducer(NamedTensors parameters, Communicator& communicator, ReducerOptions options)
     : parameters_(std::move(parameters)),

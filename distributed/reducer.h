@@ -79,15 +79,18 @@ struct ReducerOptions {
   std::optional<Scatter> scatter = {};
 };
 
+/// How many of a window's virtual shards each rank has; 1 if there are none. Throws ValueError for
+/// fewer than ranks, or where one of the two is no power of two.
+int64_t shards_of_each_rank(int64_t shards, int ranks);
+
 class Reducer {
  public:
   /// `parameters`: leaves that require gradients, in an order that ranks share, on one device.
   /// Their gradients are placed into buckets at once, in the reverse of that order, which is about
   /// the order in which backward completes them, or in the ready order if that is known. Throws
-  /// ValueError unless that names each parameter once; for virtual shards below the number of
-  /// ranks, or where one of the two is no power of two; for virtual shards together with a hook or
-  /// a predivision, whose rounding would depend on the ranks; and for a predivision that is not
-  /// above 0. A collective.
+  /// ValueError unless that names each parameter once; for virtual shards as shards_of_each_rank()
+  /// does; for virtual shards together with a hook or a predivision, whose rounding would depend on
+  /// the ranks; and for a predivision that is not above 0. A collective.
   ///
   /// With scattered sums the buckets are those of the plan: the parameters of one, each of
   /// aligned() elements, and zeros up to as many equal parts as there are ranks.

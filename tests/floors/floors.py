@@ -20,7 +20,7 @@ FLOORS = {
     "distributed/context_parallel": ["core", "autograd", "distributed/comm"],
 }
 # The last ones may include all floors above them in this list.
-for last in ["distributed", "distributed/pipeline", "distributed/tensor_parallel", "", "models"]:
+for last in ["distributed", "distributed/fsdp", "distributed/pipeline", "distributed/tensor_parallel", "", "models"]:
     FLOORS[last] = list(FLOORS)
 
 # Headers for the .cc files of the framework only, which may include anything.

@@ -1,0 +1,97 @@
+// Implements FlatParameter.
+#include "distributed/fsdp/flat_parameter.h"
+
+#include <algorithm>
+
+#include "core/storage.h"
+#include "distributed/buckets.h"
+
+namespace capstan::distributed {
+namespace {
+
+/// Makes `parameter`, in all its handles, the dense view of `flat` at `offset`.
+void move_into(const Tensor& flat, int64_t offset, const Tensor& parameter) {
+  Layout place = Layout::dense(parameter.shape());
+  place.offset = offset;
+  copy_elements(parameter, view_of(flat, place));
+  TensorBody& body = parameter.body();
+  body.storage = flat.body().storage;
+  body.layout = place;
+  body.seen_writes = TensorBody::kApart;
+}
+
+}  // namespace
+
+FlatParameter::FlatParameter(std::string tag, NamedTensors parameters, Communicator& ranks,
+                             bool stays, Device shard_device)
+    : tag_(std::move(tag)), parameters_(std::move(parameters)), rank_(ranks.rank()) {
+  const Tensor& first = parameters_[0].second;
+  const TensorOptions options{first.dtype(), first.device()};
+  std::vector<int64_t> begins;
+  int64_t elements = 0;
+  for (const auto& [_, parameter] : parameters_) {
+    begins.push_back(elements);
+    elements += aligned(parameter.numel(), options.dtype);
+  }
+  const int64_t length = aligned((elements + ranks.size() - 1) / ranks.size(), options.dtype);
+  whole_ = zeros({length * ranks.size()}, options);
+  const int64_t shard_begin = rank_ * length, shard_end = shard_begin + length;
+  for (size_t p = 0; p < parameters_.size(); ++p) {
+    const Tensor& parameter = parameters_[p].second;
+    const int64_t begin = std::clamp(shard_begin, begins[p], begins[p] + parameter.numel());
+    const int64_t end = std::clamp(shard_end, begins[p], begins[p] + parameter.numel());
+    if (begin < end) {
+      ranges_.push_back({begin - begins[p], end - begins[p], begin - shard_begin});
+    } else {
+      ranges_.push_back({});
+    }
+    move_into(whole_, begins[p], parameter);
+  }
+  shard_is_view_ = stays && shard_device == options.device;
+  shard_ = view_of(whole_, {{length}, {1}, shard_begin});
+  if (!shard_is_view_) {
+    shard_ = empty({length}, {options.dtype, shard_device});
+    adopt();
+  }
+  if (!stays) release();
+}
+
+Tensor FlatParameter::own_place() const {
+  return view_of(whole_, {shard_.shape(), {1}, rank_ * shard_.numel()});
+}
+
+void FlatParameter::adopt() {
+  copy_elements(own_place(), shard_);
+  gathered_ = shard_.version();
+}
+
+Work FlatParameter::gather(Communicator& ranks) {
+  Storage& storage = whole_.storage();
+  if (is_gathered()) {
+    copy_elements(shard_, own_place());
+    return ranks.all_gather(own_place(), whole_, "gather " + tag_);
+  }
+  storage.refill();
+  if (gathered_ != shard_.version()) storage.bump_version();  // what a tape saved is gone
+  gathered_ = shard_.version();
+  // Otherwise what comes back is what was there. So it is written through another storage over the
+  // same memory, past the counter by which the tape would take it for a change.
+  const auto other = make_ref<Storage>(storage.data(), storage.bytes(), storage.device(),
+                                       [keep = whole_.body().storage] {});
+  const Tensor landing = tensor_over(other, whole_.layout(), whole_.dtype());
+  const Tensor mine = view_of(landing, own_place().layout());
+  copy_elements(shard_, mine);
+  return ranks.all_gather(mine, landing, "gather " + tag_);
+}
+
+void FlatParameter::release() { whole_.storage().release(); }
+
+Tensor part_of(const Tensor& flat, const FlatParameter::Range& range, const Shape& shape) {
+  Shape part = Shape::filled(std::max(shape.rank(), 1), 1);
+  part[part.rank() - 1] = range.count();
+  Layout layout = Layout::dense(part);
+  layout.offset = flat.layout().offset + range.offset;
+  return view_of(flat, layout);
+}
+
+}  // namespace capstan::distributed

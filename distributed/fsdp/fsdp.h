@@ -1,0 +1,128 @@
+// Defines Fsdp, training in which the ranks share out what each of them would otherwise have whole.
+//
+// Data parallelism keeps everything on every rank: with Adam in float32, 4 bytes a parameter for
+// the weights, 4 for the gradients and 8 for the moments. But an element of the weights needs to be
+// stepped once in the job, not once a rank. So give each of n ranks one n-th of all elements, its
+// shard, and let it step those alone. This is done in three stages, each of which shares out more
+// (Rajbhandari, Rasley, Ruwase, He, "ZeRO: memory optimizations toward training trillion parameter
+// models", SC 2020, arXiv 1910.02054, section 5):
+//
+//   stage  what a rank has                 bytes a parameter      sent a step, beside DDP
+//   DDP    everything                      4 + 4 + 8              1    (an all-reduce)
+//     1    1/n of the optimizer's state    4 + 4 + 8/n            1    (reduce-scatter, all-gather)
+//     2    and of the gradients            4 + 4/n + 8/n          1
+//     3    and of the weights              (4 + 4 + 8)/n          1.5  (two all-gathers)
+//
+// An all-reduce is a reduce-scatter followed by an all-gather. Stages 1 and 2 put the step between
+// the two: gradients are scattered, so that each rank gets the mean of its shard; it steps that;
+// then the new weights are gathered. Nothing is sent that DDP does not send. Stage 3 has no whole
+// weights to keep: a part of the model, a unit (units.h), is gathered when it is called, released,
+// and gathered again for backward (Zhao et al., "PyTorch FSDP: experiences on scaling fully sharded
+// data parallel", VLDB 2023, arXiv 2304.11277, sections 3 and 4; gathering.h).
+//
+//   distributed::Fsdp fsdp(model, communicator, {.stage = 3});
+//   optim::AdamW adamw(fsdp.parameters());          // this rank's shards
+//   ...
+//   fsdp.backward(cross_entropy(model(x), y), samples);
+//   fsdp.clip_grad_norm(1);
+//   adamw.step(rate);
+//   fsdp.after_step();
+//   adamw.zero_grad();
+//
+// Like Ddp it is attached to a model and renames nothing, and gradients take the same path
+// (reducer.h); two verbs differ. With virtual shards, the weights are those of Ddp to the last bit:
+// what rules that work element by element make of an element does not depend on where it is stored.
+// The optimizer must be of that kind (Sgd, Adam, AdamW, Lion, RmsProp, Adagrad, Adadelta). One that
+// looks at a tensor as a whole (Lamb, Lars, Adafactor, Muon, Lbfgs) would take a shard for it.
+//
+// In half precision, model.to(Dtype::bfloat16) before: weights, gradients and gathers then take
+// 2 bytes; the optimizer keeps float32 master weights of its shards (optim/optimizer.h), running
+// statistics stay float32 (nn/module.h), and `reduce_dtype` is that of the sums.
+#pragma once
+
+#include <optional>
+
+#include "distributed/fsdp/gathering.h"
+#include "distributed/fsdp/units.h"
+#include "distributed/reduced_path.h"
+
+namespace capstan::distributed {
+
+/// All of it the same on all ranks.
+struct FsdpOptions {
+  int stage = 3;  // 1, 2 or 3
+  UnitPolicy units = repeated_units();
+  bool reshard_after_forward = true;  // false: stage 3 keeps a unit until its backward is done
+  bool prefetch = true;               // of the next unit
+  Unused unused = Unused::error;
+  int64_t virtual_shards = 0;              // see DdpOptions
+  bool check_nan = false;                  // see DdpOptions
+  std::optional<Dtype> reduce_dtype = {};  // of sums over ranks; that of the gradients if left open
+  /// Where shards are, and with them the optimizer's state and its work: cpu:0 for a model that
+  /// computes elsewhere. The model's own device if left open.
+  std::optional<Device> offload = {};
+  /// Hybrid sharding: so many neighbouring ranks, those of a host, say, share out the model, and
+  /// each such group has a replica. What is gathered stays in the group. 0: all ranks.
+  int shard_ranks = 0;
+};
+
+class Fsdp : public ReducedPath {
+ public:
+  /// Checks that all ranks have the same options, units and parameters, copies rank 0's numbers to
+  /// the others, and shares them out: the model's parameters are views of flat ones from now on,
+  /// in stage 3 without memory. Throws SharedError on every rank where ranks differ; for a stage
+  /// that there is not, units that do not fit the model, a number of ranks that does not fit
+  /// shard_ranks, a model with nothing to train or on several devices, a device or dtype that
+  /// cannot be; and as Reducer does for virtual shards. Model and communicator must outlive this;
+  /// when it goes, stage 3 leaves the model without its numbers (see full_parameters()).
+  Fsdp(nn::Module& model, Communicator& communicator, FsdpOptions options = {});
+  ~Fsdp() override;
+
+  /// As optim::clip_grad_norm(), over all shards: each element of the model counts once.
+  double clip_grad_norm(double limit) override;
+  /// Gathers the weights that other ranks stepped. A collective.
+  void after_step() override;
+  std::vector<int> order() const override { return {}; }
+
+  /// While it lives, all parameters are whole, to be looked at, evaluated or saved. What is written
+  /// into them stays: each rank takes its part of it, so all must write the same.
+  class FullParameters {
+   public:
+    ~FullParameters();
+    FullParameters(const FullParameters&) = delete;
+    FullParameters& operator=(const FullParameters&) = delete;
+
+   private:
+    friend class Fsdp;
+    explicit FullParameters(Fsdp& fsdp);
+    Fsdp& fsdp_;
+    std::vector<int64_t> versions_;  // of the flat parameters
+  };
+  /// A collective.
+  [[nodiscard]] FullParameters full_parameters() { return FullParameters(*this); }
+
+  const std::vector<Unit>& units() const { return units_; }
+  /// Of the gathers, over all passes so far; overlap() is that of the reductions.
+  const Overlap& gather_overlap() const;
+
+ private:
+  void window_begins() override;
+  void pass_without_data(const std::function<void()>& reduce) override;
+  void pass_ends() override;
+  void gradients_are_there() override;
+
+  Communicator& group();
+  void share_out(const std::vector<UnitPlan>& plan);
+  void connect(nn::Module& model);
+
+  const FsdpOptions options_;
+  std::unique_ptr<Communicator> group_, replicas_;  // in hybrid sharding
+  std::unique_ptr<Communicator> gathers_;           // in stage 3: the group again, for gathers
+  std::vector<Unit> units_;
+  NamedTensors leaves_;                   // of the model, that are trained
+  std::vector<Tensor> stepped_;           // this rank's part of each
+  std::vector<Tensor> places_;            // and of its gradient
+  std::unique_ptr<Gathering> gathering_;  // in stage 3
+};
+
+}  // namespace capstan::distributed
