@@ -99,7 +99,9 @@
 
 // Floor 6, distributed: communicators and strategies.
 #include "distributed/cast_hook.h"
-#include "distributed/checkpoint/piece.h"
+#include "distributed/checkpoint/inspect.h"
+#include "distributed/checkpoint/load.h"
+#include "distributed/checkpoint/saver.h"
 #include "distributed/comm/communicator.h"
 #include "distributed/comm/launch.h"
 #include "distributed/data_parallel.h"

@@ -7,10 +7,12 @@
 #include "core/raise.h"
 #include "core/random.h"
 #include "data/loader.h"
+#include "distributed/checkpoint/saver.h"
 #include "models/report.h"
 #include "models/stop_signal.h"
 #include "models/strategy.h"
 #include "models/train_state.h"
+#include "nn/state.h"
 #include "optim/adamw.h"
 #include "optim/schedule.h"
 #include "optim/sgd.h"
@@ -104,14 +106,23 @@ TrainResult train(const TrainOptions& options, Task& task, Communicator& communi
   const int64_t last_step = options.steps.value_or(rate.total);
 
   const TrainState::Run run{task.name, options.optimizer, options.seed, task.training_set.size()};
-  TrainState state{model.module(), *optimizer, run};
-  if (options.resume) state.load(options.checkpoint, communicator);
+  TrainState state{run};
+  std::optional<distributed::Manifest> saved;
+  if (options.resume) saved = state.resume(options.checkpoint, communicator);
   const auto strategy = make_strategy(options, model, communicator, state.gradient_order);
   distributed::GradientPath& path = strategy->path();
+  const distributed::Groups pieces{{"model", distributed::whole(nn::state_dict(model.module()))},
+                                   {"optimizer", distributed::whole(optimizer->state())}};
+  if (saved) {
+    distributed::load(options.checkpoint, *saved, pieces, communicator);
+    optimizer->load_state({optimizer->state().begin(), optimizer->state().end()});  // its checks
+  }
   Report report(options, task, communicator, out, state.step, last_step, epoch_steps);
+  std::optional<distributed::Saver> saver;
+  if (!options.checkpoint.empty()) saver.emplace(options.checkpoint, communicator);
   const auto save = [&] {
     state.gradient_order = path.order();
-    if (rank == 0 && !options.checkpoint.empty()) state.save(options.checkpoint);
+    if (saver) saver->save(pieces, state.metadata());
   };
 
   TrainResult result;
@@ -153,6 +164,7 @@ TrainResult train(const TrainOptions& options, Task& task, Communicator& communi
     }
     save();
   }
+  if (saver) saver->finish();
 
   result.step = state.step;
   result.samples_per_second = report.samples_per_second();
