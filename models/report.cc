@@ -5,8 +5,8 @@
 
 #include "core/atomic_file.h"
 #include "core/raise.h"
+#include "distributed/checkpoint/saver.h"
 #include "models/plot.h"
-#include "models/train_state.h"
 
 namespace capstan::models {
 namespace {
@@ -27,7 +27,8 @@ void refuse_conflicts(const TrainOptions& options) {
   if (!options.metrics.empty()) add("--metrics", options.metrics);
   if (!options.plot.empty()) add("--plot", options.plot);
   if (!options.checkpoint.empty()) {
-    for (const std::string& path : TrainState::paths(options.checkpoint)) add("--checkpoint", path);
+    for (const std::string& path : distributed::Saver::paths(options.checkpoint))
+      add("--checkpoint", path);
   }
   for (const Output& a : outputs) {
     for (const Output& b : outputs) {
@@ -67,7 +68,7 @@ Report::Report(const TrainOptions& options, const Task& task,
     make_folder(fs::path(options.metrics).parent_path());
     make_folder(fs::path(options.plot).parent_path());
     if (!options.plot.empty()) check_writable(options.plot);
-    if (!options.checkpoint.empty()) TrainState::prepare(options.checkpoint);
+    if (!options.checkpoint.empty()) distributed::Saver::prepare(options.checkpoint);
     if (!options.metrics.empty()) metrics_ = Metrics(options.metrics, step);
   });
 }

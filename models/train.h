@@ -29,8 +29,9 @@ struct TrainResult {
 
 /// Trains and evaluates as the options say. A collective: every rank passes the same options, and a
 /// task with the same model and data; each works on its share of the samples. Rank 0 writes to
-/// `out` and to the files that the options name. Throws ValueError for options that do not fit the
-/// data, and for a loss that is not finite; otherwise as what it uses: IoError, CommError.
+/// `out` and to the files that the options name; all ranks write checkpoints. Throws ValueError for
+/// options that do not fit the data, and for a loss that is not finite; otherwise as what it uses:
+/// IoError, CommError.
 TrainResult train(const TrainOptions& options, Task& task, distributed::Communicator& communicator,
                   std::ostream& out);
 

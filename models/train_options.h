@@ -50,8 +50,8 @@ struct TrainOptions {
   bool check_nan = false;                 // names the parameter and rank of a NaN
   std::optional<int64_t> check_replicas;  // steps between comparisons of all ranks' weights
 
-  // Output, all of it by rank 0; an empty path means none.
-  std::string checkpoint;             // a folder
+  // Output, by rank 0 but for checkpoints; an empty path means none.
+  std::string checkpoint;             // a folder that all ranks see
   std::optional<int64_t> save_every;  // steps between checkpoints, beside one an epoch
   bool resume = false;                // continue from `checkpoint`
   std::string metrics;                // a file of JSON lines

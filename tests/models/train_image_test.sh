@@ -166,8 +166,8 @@ conflict --metrics "$work/x" --plot "$work/x/loss.svg"
 [ ! -e "$work/none" ] && [ ! -e "$work/x" ] || fail "refused outputs left files"
 
 cp -r "$work/run" "$work/broken"
-for file in "$work"/broken/[ab]/model.safetensors; do truncate -s 1000 "$file"; done
-refuse "model.safetensors is damaged" --checkpoint "$work/broken" --resume
+for file in "$work"/broken/[ab]/model-*.safetensors; do truncate -s 1000 "$file"; done
+refuse "model-00001-of-00002.safetensors is damaged" --checkpoint "$work/broken" --resume
 cmp -s "$work/run/latest.json" "$work/broken/latest.json" || fail "a refused run changed the checkpoint"
 
 # differ TEXT PREPARE: ranks 0 and 1, of which each first runs the shell code PREPARE, cannot agree and say TEXT.
