@@ -103,7 +103,7 @@
 #include "distributed/clip.h"
 #include "distributed/comm/communicator.h"
 #include "distributed/comm/launch.h"
-#include "distributed/context_parallel/ring_attention.h"
+#include "distributed/context_parallel/context_parallel.h"
 #include "distributed/data_parallel.h"
 #include "distributed/ddp.h"
 #include "distributed/differentiable.h"

@@ -18,10 +18,15 @@ FLOORS = {
     "distributed/checkpoint": ["core", "distributed/comm"],
     "distributed/mesh": ["core", "distributed/comm"],
     "distributed/pipeline": ["core"],
-    "distributed/context_parallel": ["core", "autograd", "distributed/comm"],
 }
 # The last ones may include all floors above them in this list.
-for last in ["distributed", "distributed/tensor_parallel", "", "models"]:
+for last in [
+    "distributed",
+    "distributed/context_parallel",
+    "distributed/tensor_parallel",
+    "",
+    "models",
+]:
     FLOORS[last] = list(FLOORS)
 
 # Headers for the .cc files of the framework only, which may include anything.
