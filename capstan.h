@@ -107,6 +107,7 @@
 #include "distributed/data_parallel.h"
 #include "distributed/ddp.h"
 #include "distributed/differentiable.h"
+#include "distributed/expert_parallel/mixture_of_experts.h"
 #include "distributed/mesh/mesh.h"
 #include "distributed/pipeline/cut.h"
 #include "distributed/pipeline/draw.h"

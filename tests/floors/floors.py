@@ -23,6 +23,7 @@ FLOORS = {
 for last in [
     "distributed",
     "distributed/context_parallel",
+    "distributed/expert_parallel",
     "distributed/tensor_parallel",
     "",
     "models",
