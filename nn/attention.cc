@@ -50,16 +50,17 @@ Tensor MultiheadAttention::forward(const Tensor& x, const Tensor& memory,
   }
   Tensor q = split_heads(query(x), heads), k = split_heads(key(memory), groups);
   const Tensor v = split_heads(value(memory), groups);
+  AttentionOptions rules = attention;
+  rules.dropout = training() ? dropout : 0;
+  const auto joined = [this](const Tensor& y) { return out(flatten(transpose(y, 1, 2), 2, 3)); };
+  if (attend) return joined(attend(q, k, v, rules));
   if (options.rotary) {
     // Causal queries are the last of the keys' positions, others start where the keys do.
     const int64_t first = attention.causal ? k.size(2) - q.size(2) : 0;
     q = rotary_embedding(q, {.offset = first, .base = options.base});
     k = rotary_embedding(k, {.base = options.base});
   }
-  AttentionOptions rules = attention;
-  rules.dropout = training() ? dropout : 0;
-  const Tensor y = scaled_dot_product_attention(q, k, v, rules);
-  return out(flatten(transpose(y, 1, 2), 2, 3));
+  return joined(scaled_dot_product_attention(q, k, v, rules));
 }
 
 }  // namespace capstan::nn

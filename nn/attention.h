@@ -2,6 +2,8 @@
 // 3.2.2).
 #pragma once
 
+#include <functional>
+
 #include "autograd/attention.h"
 #include "nn/linear.h"
 
@@ -27,6 +29,12 @@ struct MultiheadAttention : Module {
   Linear query, key, value, out;
   double dropout;
   CAPSTAN_MODULE(MultiheadAttention, query, key, value, out)
+
+  /// Where it is set, this takes the place of scaled_dot_product_attention(), with q [batch, heads,
+  /// m, d], k and v [batch, groups, n, d] that are not turned by their positions: ranks may have
+  /// parts of a sequence.
+  std::function<Tensor(const Tensor& q, const Tensor& k, const Tensor& v, const AttentionOptions&)>
+      attend;
 
   /// Self-attention of x [batch, n, width]: the same shape.
   Tensor forward(const Tensor& x, const AttentionOptions& attention = {});

@@ -6,7 +6,7 @@
 #include "core/raise.h"
 #include "core/random.h"
 #include "distributed/name_patterns.h"
-#include "distributed/tensor_parallel/region.h"
+#include "distributed/tensor_parallel/door.h"
 
 namespace capstan::distributed {
 namespace {
@@ -47,22 +47,30 @@ Layer& expect(Cut cut, const std::string& name, nn::Module& module) {
   return static_cast<Layer&>(module);
 }
 
-/// Gives ranks different random numbers while a module runs, and equal ones after it.
+}  // namespace
+
+/// Gives ranks different random numbers inside of regions, and equal ones outside. A region that
+/// was left by an exception goes on in the next one.
 class OwnRandomNumbers {
  public:
   explicit OwnRandomNumbers(int rank) : rank_(rank) {}
   void begin() {
-    shared_ = default_generator();
-    default_generator() = Generator(shared_.fork(rank_).seed(), shared_.offset());
+    Generator& generator = default_generator();
+    if (inside()) return;  // several tensors go in
+    shared_ = generator.seed();
+    own_ = generator.fork(rank_).seed();
+    generator = Generator(own_, generator.offset());
   }
-  void end() { default_generator() = Generator(shared_.seed(), default_generator().offset()); }
+  void end() {
+    if (inside()) default_generator() = Generator(shared_, default_generator().offset());
+  }
 
  private:
-  int rank_;
-  Generator shared_;
-};
+  bool inside() const { return own_ != 0 && default_generator().seed() == own_; }
 
-}  // namespace
+  int rank_;
+  uint64_t shared_ = 0, own_ = 0;
+};
 
 std::string to_string(Cut cut) {
   constexpr const char* kNames[] = {"column",     "row",      "feed_forward",  "heads",
@@ -97,7 +105,10 @@ std::string describe(nn::Module& model, const TensorPlan& plan) {
 }
 
 Cutting::Cutting(nn::Module& model, const TensorPlan& plan, Communicator& ranks)
-    : model_(model), sequence_(plan.sequence), ranks_(ranks) {
+    : model_(model),
+      sequence_(plan.sequence),
+      ranks_(ranks),
+      random_(std::make_shared<OwnRandomNumbers>(ranks.rank())) {
   for (const TensorRule& rule : plan.rules) apply(rule);
   resolve();
 }
@@ -234,7 +245,7 @@ void Cutting::vocabulary(nn::Module& module, const std::string& name, bool joine
     table.part = {first, count};
   });
   replace(table.on_output, [&ranks = ranks_, tag = name](const Tensor& rows) {
-    return region::leave(rows, ranks, tag);
+    return door::leave(rows, ranks, tag);
   });
 }
 
@@ -252,7 +263,7 @@ void Cutting::sequence(nn::Module& module, const std::string& name, Cut cut) {
           "[tensor_parallel] {} ranks cannot share axis {}, the sequence, of {} evenly before '{}'",
           ranks.size(), kSequenceAxis, x.shape(), tag);
     }
-    return region::part(x, kSequenceAxis, ranks, tag);
+    return door::part(x, kSequenceAxis, ranks, tag);
   });
 }
 
@@ -274,29 +285,31 @@ void Cutting::replace(HookList<Tensor(const Tensor&)>& list, Replace f) {
 
 void Cutting::enter(nn::Module& module, const std::string& name) {
   replace(module.on_input, [&ranks = ranks_, sequence = sequence_, tag = name](const Tensor& x) {
-    return sequence ? region::gather(x, kSequenceAxis, ranks, tag) : region::enter(x, ranks, tag);
+    return sequence ? door::gather(x, kSequenceAxis, ranks, tag) : door::enter(x, ranks, tag);
   });
 }
 
 void Cutting::leave(nn::Linear& linear, const std::string& name) {
   replace(linear.on_product, [&ranks = ranks_, sequence = sequence_, tag = name](const Tensor& y) {
-    return sequence ? region::scatter(y, kSequenceAxis, ranks, tag) : region::leave(y, ranks, tag);
+    return sequence ? door::scatter(y, kSequenceAxis, ranks, tag) : door::leave(y, ranks, tag);
   });
 }
 
 void Cutting::join(nn::Linear& linear, const std::string& name) {
   const int64_t size = linear.weight.size(0);
   replace(linear.on_output, [&ranks = ranks_, size, tag = name](const Tensor& y) {
-    return region::join(y, -1, size, ranks, tag);
+    return door::join(y, -1, size, ranks, tag);
   });
 }
 
 void Cutting::own_random_numbers(nn::Module& module) {
-  changes_.push_back([this, &module] {
-    const auto random = std::make_shared<OwnRandomNumbers>(ranks_.rank());
-    hooks_.push_back(module.before_forward.add([random](nn::Module&) { random->begin(); }));
-    hooks_.push_back(module.after_forward.add(
-        [random](nn::Module&, std::span<const Tensor>) { random->end(); }));
+  replace(module.on_input, [random = random_](const Tensor& x) {
+    random->begin();
+    return x;
+  });
+  replace(module.on_output, [random = random_](const Tensor& y) {
+    random->end();
+    return y;
   });
 }
 

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 
@@ -29,6 +30,8 @@ Tensor cut_out(const Tensor& whole, const ParameterSlice& slice);
 
 /// Plan and model in words: what all ranks must have alike.
 std::string describe(nn::Module& model, const TensorPlan& plan);
+
+class OwnRandomNumbers;
 
 class Cutting {
  public:
@@ -76,6 +79,7 @@ class Cutting {
   std::map<std::string, ParameterSlice> slices_;
   std::map<std::string, int64_t> classes_;
   std::vector<std::function<void()>> changes_;  // to modules
+  std::shared_ptr<OwnRandomNumbers> random_;    // of all regions, and of copies of modules
   std::vector<HookHandle> hooks_;
 };
 

@@ -2,7 +2,7 @@
 
 #include "core/raise.h"
 #include "distributed/replicate.h"
-#include "distributed/tensor_parallel/region.h"
+#include "distributed/tensor_parallel/door.h"
 #include "distributed/tensor_parallel/vocabulary.h"
 
 namespace capstan::distributed {
@@ -31,24 +31,24 @@ const ParameterSlice& TensorParallel::slice(const std::string& parameter) const 
 }
 
 /// The slice of a parameter or of a quantity of one, whose tensor is whole or this rank's slice.
-ParameterSlice TensorParallel::slice_of_tensor(const std::string& name, const Tensor& tensor,
-                                               bool is_whole) const {
+ParameterSlice TensorParallel::slice_of_shape(const std::string& name, const Shape& shape,
+                                              bool is_whole) const {
   const bool is_parameter = slices_.contains(name);
   const ParameterSlice& slice = this->slice(is_parameter ? name : name.substr(0, name.rfind('.')));
   Shape expected = slice.whole;
   if (slice.axis && !is_whole) expected[*slice.axis] = slice.count;
-  if (tensor.shape() == expected) return slice;
-  if (is_parameter || tensor.numel() != 1) {
+  if (shape == expected) return slice;
+  if (is_parameter || numel(shape) != 1) {
     raise<ShapeError>("[tensor_parallel] '{}' must be {}{}, got {}", name, expected,
-                      is_parameter ? "" : " as its parameter, or one element", tensor.shape());
+                      is_parameter ? "" : " as its parameter, or one element", shape);
   }
-  return {tensor.shape()};
+  return {shape};
 }
 
 NamedTensors TensorParallel::counted(const NamedTensors& tensors) const {
   NamedTensors counted;
   for (const auto& [name, tensor] : tensors) {
-    if (ranks_.rank() == 0 || slice_of_tensor(name, tensor, false).axis) {
+    if (ranks_.rank() == 0 || slice_of_shape(name, tensor.shape(), false).axis) {
       counted.emplace_back(name, tensor);
     }
   }
@@ -58,7 +58,7 @@ NamedTensors TensorParallel::counted(const NamedTensors& tensors) const {
 NamedTensors TensorParallel::cut(const NamedTensors& whole) const {
   NamedTensors slices;
   for (const auto& [name, tensor] : whole) {
-    slices.emplace_back(name, cut_out(tensor, slice_of_tensor(name, tensor, true)));
+    slices.emplace_back(name, cut_out(tensor, slice_of_shape(name, tensor.shape(), true)));
   }
   return slices;
 }
@@ -67,12 +67,31 @@ NamedTensors TensorParallel::whole(const NamedTensors& slices) const {
   NoGrad off;
   NamedTensors whole;
   for (const auto& [name, tensor] : slices) {
-    const ParameterSlice slice = slice_of_tensor(name, tensor, false);
+    const ParameterSlice slice = slice_of_shape(name, tensor.shape(), false);
     whole.emplace_back(
-        name, slice.axis ? region::join(tensor, *slice.axis, slice.whole[*slice.axis], ranks_, name)
+        name, slice.axis ? door::join(tensor, *slice.axis, slice.whole[*slice.axis], ranks_, name)
                          : tensor);
   }
   return whole;
+}
+
+Pieces TensorParallel::pieces(const Pieces& mine) const {
+  Pieces pieces;
+  for (const auto& [name, region, values] : mine) {
+    const ParameterSlice slice = slice_of_shape(name, region.global, false);
+    if (slice.axis && region.shape != region.global) {
+      raise<ShapeError>(
+          "[tensor_parallel] a piece of the slice '{}' {} must be all of it or a range "
+          "of its elements, got {}",
+          name, region.global, to_string(region));
+    }
+    const Region whole = slice.axis
+                             ? Region::slice(slice.whole, *slice.axis, slice.first, slice.count)
+                                   .range(region.begin, region.end)
+                             : region;
+    pieces.push_back({name, whole, values});
+  }
+  return pieces;
 }
 
 Tensor TensorParallel::cross_entropy(const std::string& head, const Tensor& logits,

@@ -11,7 +11,7 @@
 //   backward(parallel.cross_entropy("head", model(tokens), targets));
 //
 // Parameters that are cut become this rank's slice, under their own names, and hooks on the modules
-// send what has to be sent; region.h explains what that is, and why. The model's source knows
+// send what has to be sent; door.h explains what that is, and why. The model's source knows
 // nothing of it, nor do optimizers and Ddp, which is made over the ranks that have the same slices.
 //
 // Gradients. Of a parameter that is cut each rank has the gradient of its slice. Other parameters
@@ -26,6 +26,7 @@
 #pragma once
 
 #include "autograd/softmax.h"
+#include "distributed/checkpoint/piece.h"
 #include "distributed/tensor_parallel/cutting.h"
 
 namespace capstan::distributed {
@@ -60,14 +61,18 @@ class TensorParallel {
   /// Whole tensors, on every rank, from the slices of all. A collective.
   NamedTensors whole(const NamedTensors& slices) const;
 
+  /// What `mine`, pieces of this rank's slices, are of whole tensors: whole(model.parameters()) for
+  /// checkpoints of this rank's part, or the shards that Fsdp makes of slices. Throws as above, and
+  /// ShapeError for a piece of a slice that is not all of it or a range of its elements.
+  Pieces pieces(const Pieces& mine) const;
+
   /// The loss of logits that came from `head`, a Linear cut by vocabulary; see vocabulary.h. Throws
   /// ValueError for another module.
   Tensor cross_entropy(const std::string& head, const Tensor& logits, const Tensor& targets,
                        LossReduction reduction = LossReduction::mean) const;
 
  private:
-  ParameterSlice slice_of_tensor(const std::string& name, const Tensor& tensor,
-                                 bool is_whole) const;
+  ParameterSlice slice_of_shape(const std::string& name, const Shape& shape, bool is_whole) const;
 
   Communicator& ranks_;
   std::map<std::string, ParameterSlice> slices_;  // by parameter

@@ -8,7 +8,7 @@
 #include "autograd/reduce.h"
 #include "autograd/views.h"
 #include "core/raise.h"
-#include "distributed/tensor_parallel/region.h"
+#include "distributed/tensor_parallel/door.h"
 
 namespace capstan::distributed {
 namespace {
@@ -74,8 +74,8 @@ Tensor vocabulary_cross_entropy(const Tensor& logits, const Tensor& targets, int
       logical_and(greater_equal(place, 0), less(place, static_cast<double>(slice.count)));
   const Tensor target =
       where(here, gather(x, 1, where(here, place, scalar_beside(place, 0))), scalar_beside(x, 0));
-  const Tensor all = region::leave(cat({sum(exp(x), {1}, true), target}, 1), ranks,
-                                   "sums of exponentials, target logits");  // [rows, 2]
+  const Tensor all = door::leave(cat({sum(exp(x), {1}, true), target}, 1), ranks,
+                                 "sums of exponentials, target logits");  // [rows, 2]
   const Tensor losses = where(equal(squeeze(labels, 1), static_cast<double>(ignore)),
                               scalar_beside(x, 0), log(select(all, 1, 0)) - select(all, 1, 1));
   if (reduction == LossReduction::none) return cast(reshape(losses, places), logits.dtype());

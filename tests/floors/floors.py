@@ -17,10 +17,18 @@ FLOORS = {
     "distributed/comm": ["core"],
     "distributed/checkpoint": ["core", "distributed/comm"],
     "distributed/mesh": ["core", "distributed/comm"],
-    "distributed/context_parallel": ["core", "autograd", "distributed/comm"],
 }
 # The last ones may include all floors above them in this list.
-for last in ["distributed", "distributed/fsdp", "distributed/pipeline", "distributed/tensor_parallel", "", "models"]:
+for last in [
+    "distributed",
+    "distributed/context_parallel",
+    "distributed/expert_parallel",
+    "distributed/fsdp",
+    "distributed/pipeline",
+    "distributed/tensor_parallel",
+    "",
+    "models",
+]:
     FLOORS[last] = list(FLOORS)
 
 # Headers for the .cc files of the framework only, which may include anything.

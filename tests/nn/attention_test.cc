@@ -34,6 +34,22 @@ TEST_CASE("attention layers give PyTorch's results and gradients") {
       [](auto& net, const auto& x) { return net(x[0], AttentionOptions{.causal = true}); });
 }
 
+TEST_CASE("attention itself can be replaced, and gets what is not turned yet") {
+  MultiheadAttention layer(8, 4, {.groups = 2, .rotary = true}), other = layer;
+  const Tensor x = randn({2, 5, 8});
+  int calls = 0;
+  layer.attend = [&](const Tensor& q, const Tensor& k, const Tensor& v,
+                     const AttentionOptions& rules) {
+    ++calls;
+    CHECK(q.shape() == Shape{2, 4, 5, 2});
+    CHECK(k.shape() == Shape{2, 2, 5, 2});
+    return scaled_dot_product_attention(rotary_embedding(q), rotary_embedding(k), v, rules);
+  };
+  const AttentionOptions causal{.causal = true};
+  CHECK(layer(x, causal).to_vector<float>() == other(x, causal).to_vector<float>());
+  CHECK(calls == 1);
+}
+
 TEST_CASE("transformer layers give PyTorch's results and gradients") {
   const TransformerOptions options{.hidden = 5, .dropout = 0};
   compare_with_pytorch(TransformerEncoderLayer(4, 2, options), "encoder");

@@ -14,16 +14,17 @@
 
 namespace capstan::distributed {
 
-constexpr int64_t kTokens = 12;  // of a sample: a multiple of 1, 2, 3 and 4
+constexpr int64_t kTokens = 24;  // of a sample: a multiple of 1, 2, 3, 4, 6 and 8
 
-/// 12 heads, so that 1, 2, 3 and 4 ranks can share them; a vocabulary that they cannot share
+/// 24 heads, so that 1, 2, 3, 4, 6 and 8 ranks can share them; a vocabulary that they cannot share
 /// evenly.
 inline models::GptShape gpt2() {
-  return {.vocabulary = 23, .context = kTokens, .layers = 2, .heads = 12, .width = 24};
+  return {.vocabulary = 23, .context = kTokens, .layers = 2, .heads = 24, .width = 24};
 }
-/// The other kind: rotary positions, which need an even width a head, RMSNorm, SwiGLU.
+/// The other kind: rotary positions, which need an even width a head, RMSNorm, SwiGLU. 12 heads.
 inline models::GptShape llama() {
   models::GptShape shape = gpt2();
+  shape.heads = 12;
   shape.width = 72;
   shape.rotary = shape.rms_norm = shape.swiglu = true;
   return shape;

@@ -58,11 +58,11 @@ TEST_CASE("a layer that is a Linear and more") {
 
 TEST_CASE("sizes that ranks cannot share") {
   refused(5, {{{"blocks.*.attention", Cut::heads}}},
-          "5 ranks cannot share the 12 heads and 12 groups of 'blocks.0.attention' evenly");
+          "5 ranks cannot share the 24 heads and 24 groups of 'blocks.0.attention' evenly");
   models::GptShape grouped = gpt2();
   grouped.groups = 2;
   refused(3, {{{"blocks.*.attention", Cut::heads}}},
-          "3 ranks cannot share the 12 heads and 2 groups of 'blocks.0.attention' evenly", grouped);
+          "3 ranks cannot share the 24 heads and 2 groups of 'blocks.0.attention' evenly", grouped);
   refused(5, {{{"*.feed_forward", Cut::feed_forward}}},
           "axis 0 of 'blocks.0.feed_forward.up.weight' [96, 24] cannot be cut into 5 equal parts");
   refused(

@@ -8,7 +8,7 @@
 #include "distributed/ddp.h"
 #include "distributed/mesh/mesh.h"
 #include "distributed/replica_check.h"
-#include "distributed/tensor_parallel/region.h"
+#include "distributed/tensor_parallel/door.h"
 #include "nn/state.h"
 #include "nn/summary.h"
 #include "nn/transformer.h"
@@ -53,12 +53,14 @@ void compare(const GptShape& shape, bool sequence, Communicator& ranks) {
 }
 
 TEST_CASE("a cut Gpt has the loss and the gradients of the whole one") {
-  for (int n = 1; n <= 4; ++n) {
-    run_ranks(n, [](Communicator& ranks) {
+  for (int n : {1, 2, 3, 4, 6, 8}) {
+    run_ranks(n, [n](Communicator& ranks) {
       GptShape grouped = gpt2();
-      grouped.groups = ranks.size() == 3 ? 3 : 4;
+      grouped.groups = n % 3 == 0 ? 6 : 8;  // not as many as heads
       for (bool sequence : {false, true}) {
-        for (const GptShape& shape : {gpt2(), llama(), grouped}) compare(shape, sequence, ranks);
+        compare(gpt2(), sequence, ranks);
+        compare(grouped, sequence, ranks);
+        if (llama().heads % n == 0) compare(llama(), sequence, ranks);
       }
     });
   }
@@ -69,7 +71,7 @@ TEST_CASE("slices are smaller, under the same names, and tied where they were") 
     Gpt whole = make_gpt(gpt2(), Dtype::float32), gpt = make_gpt(gpt2(), Dtype::float32);
     const TensorParallel parallel(gpt, gpt_plan(), ranks);
     CHECK(gpt.tokens.weight.same(gpt.head.weight));
-    CHECK(gpt.blocks[1].attention.heads == 3);
+    CHECK(gpt.blocks[1].attention.heads == 6);
     const NamedTensors mine = gpt.parameters(), all = whole.parameters();
     REQUIRE(mine.size() == all.size());
     for (size_t i = 0; i < mine.size(); ++i) {
@@ -238,6 +240,44 @@ TEST_CASE("an optimizer's state is cut and made whole as its parameters are") {
     CHECK_THROWS_WITH_AS(parallel.whole({{"norm.weight", ones({2})}}),
                          doctest::Contains("'norm.weight' must be [24], got [2]"), ShapeError);
     CHECK_THROWS_AS(parallel.whole({{"norm.weight.factor", ones({2})}}), ShapeError);
+  });
+}
+
+TEST_CASE("the pieces of all ranks are the whole model, and so are ranges of them") {
+  run_ranks(3, [](Communicator& ranks) {
+    Gpt whole_model = make_gpt(gpt2(), Dtype::float64), gpt = make_gpt(gpt2(), Dtype::float64);
+    const TensorParallel parallel(gpt, gpt_plan(), ranks);
+    const NamedTensors expected = whole_model.parameters();
+    for (bool in_ranges : {false, true}) {
+      // In ranges each rank has two shards of each slice, cut in the middle of a row.
+      Pieces mine;
+      for (const Piece& piece : whole(gpt.parameters())) {
+        const int64_t count = piece.region.count(), middle = in_ranges ? count / 2 : count;
+        const Tensor flat = reshape(detach(piece.values), {count});
+        for (const auto& [begin, end] : {std::pair(int64_t{0}, middle), std::pair(middle, count)}) {
+          mine.push_back({piece.name, piece.region.range(begin, end), slice(flat, 0, begin, end)});
+        }
+      }
+      mine = parallel.pieces(mine);
+      // Each rank puts its pieces into a model of zeros; together they are all of it, and what is
+      // not cut comes from every rank.
+      for (const auto& [name, tensor] : expected) {
+        const Tensor together = zeros(tensor.shape(), {.dtype = Dtype::float64});
+        for (const Piece& piece : mine) {
+          if (piece.name != name || piece.values.numel() == 0) continue;
+          check(piece);
+          copy_overlap(piece, whole(name, together));
+        }
+        ranks.all_reduce(together).wait();
+        const double copies = parallel.slice(name).axis ? 1 : 3;
+        CHECK(difference({{name, together / copies}}, {{name, tensor}}) < kExact);
+      }
+    }
+    const Tensor part = ones({2, 24});
+    CHECK_THROWS_WITH_AS(
+        parallel.pieces(
+            {{"blocks.0.attention.query.weight", Region::slice({8, 24}, 0, 0, 2), part}}),
+        doctest::Contains("must be all of it or a range of its elements"), ShapeError);
   });
 }
 

@@ -10,7 +10,7 @@
 #include "core/error.h"
 #include "core/random.h"
 #include "distributed/comm/thread.h"
-#include "distributed/tensor_parallel/region.h"
+#include "distributed/tensor_parallel/door.h"
 
 namespace capstan::distributed {
 namespace {

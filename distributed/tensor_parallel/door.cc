@@ -1,5 +1,5 @@
 // Implements the doors: first what they do to elements, then each with the other as its gradient.
-#include "distributed/tensor_parallel/region.h"
+#include "distributed/tensor_parallel/door.h"
 
 #include "autograd/record.h"
 #include "core/raise.h"
@@ -11,7 +11,7 @@ Slice slice_of(int64_t size, int rank, int ranks) {
   return {first, size * (rank + 1) / ranks - first};
 }
 
-namespace region {
+namespace door {
 namespace {
 
 bool has_elements(const Tensor& x) { return x.device().kind != Device::Kind::meta; }
@@ -117,5 +117,5 @@ Tensor join(const Tensor& x, int64_t axis, int64_t size, Communicator& ranks,
       [&ranks, a, tag](const Tensor& grad) { return gradients(part(grad, a, ranks, tag)); });
 }
 
-}  // namespace region
+}  // namespace door
 }  // namespace capstan::distributed

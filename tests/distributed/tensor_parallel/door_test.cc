@@ -1,5 +1,5 @@
 // The doors of regions: values and gradients, at any number of ranks, and a known answer.
-#include "distributed/tensor_parallel/region.h"
+#include "distributed/tensor_parallel/door.h"
 
 #include <doctest/doctest.h>
 
@@ -47,10 +47,10 @@ TEST_CASE("a product of columns and one of rows add up, with a known answer") {
   const Tensor x = from_vector<double>({1, 2}, {1, 2});
   const Tensor a = counted({2, 4}), b = counted({4, 2});
   run_ranks(2, [&](Communicator& ranks) {
-    const Tensor columns = region::part(a, 1, ranks), rows = region::part(b, 0, ranks);
-    const Tensor partial = matmul(relu(matmul(region::enter(x, ranks), columns)), rows);
+    const Tensor columns = door::part(a, 1, ranks), rows = door::part(b, 0, ranks);
+    const Tensor partial = matmul(relu(matmul(door::enter(x, ranks), columns)), rows);
     CHECK(partial.to_vector<double>() == (ranks.rank() == 0 ? Doubles{22, 41} : Doubles{158, 189}));
-    CHECK(region::leave(partial, ranks).to_vector<double>() == Doubles{180, 230});
+    CHECK(door::leave(partial, ranks).to_vector<double>() == Doubles{180, 230});
   });
 }
 
@@ -71,37 +71,37 @@ TEST_CASE("each door and its gradient") {
       const Tensor shared = numbers(20, part), all = numbers(21, whole);
       {
         const auto [y, grad] =
-            pass(shared, parts[me], [&](const Tensor& x) { return region::enter(x, ranks); });
+            pass(shared, parts[me], [&](const Tensor& x) { return door::enter(x, ranks); });
         check_close(y, shared);
         check_close(grad, part_sum);
       }
       {
         const auto [y, grad] =
-            pass(parts[me], shared, [&](const Tensor& x) { return region::leave(x, ranks); });
+            pass(parts[me], shared, [&](const Tensor& x) { return door::leave(x, ranks); });
         check_close(y, part_sum);
         check_close(grad, shared);
       }
       {
-        const auto [y, grad] = pass(parts[me], wholes[me],
-                                    [&](const Tensor& x) { return region::gather(x, 1, ranks); });
+        const auto [y, grad] =
+            pass(parts[me], wholes[me], [&](const Tensor& x) { return door::gather(x, 1, ranks); });
         check_close(y, cat(parts, 1));
         check_close(grad, mine(whole_sum));
       }
       {
         const auto [y, grad] = pass(wholes[me], parts[me],
-                                    [&](const Tensor& x) { return region::scatter(x, -2, ranks); });
+                                    [&](const Tensor& x) { return door::scatter(x, -2, ranks); });
         check_close(y, mine(whole_sum));
         check_close(grad, cat(parts, 1));
       }
       {
         const auto [y, grad] =
-            pass(all, parts[me], [&](const Tensor& x) { return region::part(x, 1, ranks); });
+            pass(all, parts[me], [&](const Tensor& x) { return door::part(x, 1, ranks); });
         check_close(y, mine(all));
         check_close(grad, cat(parts, 1));
       }
       {
         const auto [y, grad] =
-            pass(parts[me], all, [&](const Tensor& x) { return region::join(x, 1, 3 * n, ranks); });
+            pass(parts[me], all, [&](const Tensor& x) { return door::join(x, 1, 3 * n, ranks); });
         check_close(y, cat(parts, 1));
         check_close(grad, mine(all));
       }
@@ -113,10 +113,10 @@ TEST_CASE("parts need not be equal to be joined, and tensors not dense") {
   for (int n = 1; n <= 4; ++n) {
     run_ranks(n, [](Communicator& ranks) {
       const Tensor x = transpose(numbers(0, {7, 2, 3}), 0, 2);  // [3, 2, 7]
-      const Tensor part = region::part(x, 2, ranks);
+      const Tensor part = door::part(x, 2, ranks);
       const Slice slice = slice_of(7, ranks.rank(), ranks.size());
       CHECK(part.shape() == Shape{3, 2, slice.count});
-      check_close(region::join(part, -1, 7, ranks), x);
+      check_close(door::join(part, -1, 7, ranks), x);
     });
   }
 }
@@ -140,33 +140,33 @@ TEST_CASE("gradients of gradients pass the doors too") {
   run_ranks(2, [](Communicator& ranks) {
     // With s = w0 + w1, the slope of s^2 is 2 s, and what both ranks' add up to 4 s.
     const Tensor w = require_grad(full({}, 3, {.dtype = Dtype::float64}));
-    const Tensor slope = grad(square(region::leave(w, ranks)), w, {.create_graph = true});
+    const Tensor slope = grad(square(door::leave(w, ranks)), w, {.create_graph = true});
     CHECK(slope.item<double>() == 12);
-    CHECK(grad(region::leave(slope, ranks), w).item<double>() == 4);
+    CHECK(grad(door::leave(slope, ranks), w).item<double>() == 4);
   });
 }
 
 TEST_CASE("on meta there are shapes, and nothing is sent") {
   run_ranks(2, [](Communicator& ranks) {
     const Tensor x = empty({2, 6}, {.device = Device::meta()});
-    CHECK(region::enter(x, ranks).shape() == Shape{2, 6});
-    CHECK(region::leave(x, ranks).shape() == Shape{2, 6});
-    CHECK(region::gather(x, 1, ranks).shape() == Shape{2, 12});
-    CHECK(region::scatter(x, 1, ranks).shape() == Shape{2, 3});
-    CHECK(region::part(x, 1, ranks).shape() == Shape{2, 3});
-    CHECK(region::join(x, 1, 12, ranks).shape() == Shape{2, 12});
+    CHECK(door::enter(x, ranks).shape() == Shape{2, 6});
+    CHECK(door::leave(x, ranks).shape() == Shape{2, 6});
+    CHECK(door::gather(x, 1, ranks).shape() == Shape{2, 12});
+    CHECK(door::scatter(x, 1, ranks).shape() == Shape{2, 3});
+    CHECK(door::part(x, 1, ranks).shape() == Shape{2, 3});
+    CHECK(door::join(x, 1, 12, ranks).shape() == Shape{2, 12});
     CHECK(ranks.traffic().collectives == 0);
   });
 }
 
 TEST_CASE("shapes that do not fit are refused") {
   run_ranks(2, [](Communicator& ranks) {
-    CHECK_THROWS_WITH_AS(region::scatter(zeros({2, 3}), 1, ranks),
+    CHECK_THROWS_WITH_AS(door::scatter(zeros({2, 3}), 1, ranks),
                          "[scatter] axis 1 must be a multiple of the 2 ranks, got [2, 3]",
                          ShapeError);
-    CHECK_THROWS_AS(region::gather(zeros({2, 3}), 2, ranks), ShapeError);
-    CHECK_THROWS_AS(region::part(zeros({}), 0, ranks), ShapeError);
-    CHECK_THROWS_WITH_AS(region::join(zeros({2, 3}), 0, 7, ranks),
+    CHECK_THROWS_AS(door::gather(zeros({2, 3}), 2, ranks), ShapeError);
+    CHECK_THROWS_AS(door::part(zeros({}), 0, ranks), ShapeError);
+    CHECK_THROWS_WITH_AS(door::join(zeros({2, 3}), 0, 7, ranks),
                          doctest::Contains("of 7 indices, got [2, 3]"), ShapeError);
   });
 }

@@ -50,7 +50,7 @@ struct Slice {
 /// `size` indices cut into parts as equal as can be.
 Slice slice_of(int64_t size, int rank, int ranks);
 
-namespace region {
+namespace door {
 
 /// x as it is; backward, the sum of the ranks' gradients.
 Tensor enter(const Tensor& x, Communicator& ranks, const std::string& tag = {});
@@ -72,5 +72,5 @@ Tensor part(const Tensor& x, int64_t axis, Communicator& ranks, const std::strin
 Tensor join(const Tensor& x, int64_t axis, int64_t size, Communicator& ranks,
             const std::string& tag = {});
 
-}  // namespace region
+}  // namespace door
 }  // namespace capstan::distributed

@@ -1,0 +1,126 @@
+// A Gpt whose ranks have parts of each sequence against the same Gpt on one.
+#include "distributed/context_parallel/context_parallel.h"
+
+#include <doctest/doctest.h>
+
+#include "autograd/elementwise.h"
+#include "autograd/engine.h"
+#include "autograd/reduce.h"
+#include "autograd/softmax.h"
+#include "autograd/views.h"
+#include "core/error.h"
+#include "core/random.h"
+#include "distributed/comm/thread.h"
+#include "distributed/ddp.h"
+#include "models/gpt.h"
+#include "optim/sgd.h"
+
+namespace capstan::distributed {
+namespace {
+
+using doctest::Contains;
+using models::Gpt;
+
+constexpr int64_t kLength = 24;
+
+models::GptShape shape(bool rotary) {
+  return {.vocabulary = 11,
+          .context = kLength,
+          .layers = 2,
+          .heads = 4,
+          .width = 16,
+          .rotary = rotary,
+          .groups = 2};
+}
+
+Gpt make(bool rotary, double dropout = 0) {
+  manual_seed(3);
+  Gpt gpt(shape(rotary), dropout);
+  gpt.to(Dtype::float64);
+  return gpt;
+}
+
+Tensor loss_of(const Tensor& logits, const Tensor& targets) {
+  return cross_entropy(flatten(logits, 0, 1), flatten(targets));
+}
+
+double distance(nn::Module& a, nn::Module& b) {
+  double most = 0;
+  const NamedTensors x = a.parameters(), y = b.parameters();
+  for (size_t i = 0; i < x.size(); ++i) {
+    most = std::max(most, max(absolute(detach(x[i].second) - detach(y[i].second))).item<double>());
+  }
+  return most;
+}
+
+TEST_CASE("training on parts of sequences is training on sequences") {
+  for (int n = 1; n <= 4; ++n) {
+    run_ranks(n, [](Communicator& ranks) {
+      for (SequenceCut cut : {SequenceCut::zigzag, SequenceCut::blocks}) {
+        for (bool rotary : {false, true}) {
+          Gpt whole = make(rotary), gpt = make(rotary);
+          const ContextParallel context(
+              gpt, {.attention = "blocks.*.attention", .start = "drop", .cut = cut}, ranks);
+          Ddp ddp(gpt, ranks);
+          optim::Sgd alone(whole.parameters()), together(gpt.parameters());
+          for (int64_t step = 0; step < 5; ++step) {
+            Generator generator(step);
+            const Tensor tokens = randint({2, kLength}, 0, 11, {Dtype::int64}, generator);
+            const Tensor targets = randint({2, kLength}, 0, 11, {Dtype::int64}, generator);
+            backward(loss_of(whole(tokens), targets));
+            const Tensor logits = gpt(tokens);
+            CHECK(logits.shape() == Shape{2, kLength / ranks.size(), 11});
+            ddp.backward(loss_of(logits, context.part(targets)));
+            for (optim::Sgd* sgd : {&alone, &together}) {
+              sgd->step(0.5);
+              sgd->zero_grad();
+            }
+          }
+          CHECK(distance(gpt, whole) < 1e-12);
+        }
+      }
+    });
+  }
+}
+
+TEST_CASE("a model is as it was when the ContextParallel goes") {
+  run_ranks(2, [](Communicator& ranks) {
+    Gpt gpt = make(true);
+    const Tensor tokens = randint({2, kLength}, 0, 11), before = gpt(tokens);
+    {
+      const ContextParallel context(gpt, {.attention = "blocks.*.attention", .start = "drop"},
+                                    ranks);
+      CHECK(gpt(tokens).size(1) == kLength / 2);
+    }
+    CHECK(gpt(tokens).to_vector<double>() == before.to_vector<double>());
+  });
+}
+
+TEST_CASE("what does not fit is refused on every rank") {
+  run_ranks(2, [](Communicator& ranks) {
+    Gpt gpt = make(false), with_dropout = make(false, 0.1);
+    const auto refused = [&](Gpt& model, const ContextOptions& options, const char* text) {
+      CHECK_THROWS_WITH_AS(ContextParallel(model, options, ranks), Contains(text), ValueError);
+    };
+    refused(gpt, {"blocks.*.attn", "drop"}, "no module fits 'blocks.*.attn'; there are tokens");
+    refused(gpt, {"blocks.*.attention", "dropout"}, "no module fits 'dropout'");
+    refused(gpt, {"blocks.*.attention", "blocks.*.drop"},
+            "'blocks.0.drop' and 'blocks.1.drop' both fit");
+    refused(gpt, {"head", "drop"}, "and 'head' is a Linear");
+    refused(with_dropout, {"blocks.*.attention", "drop"},
+            "'blocks.0.attention' is one with dropout 0.1");
+    CHECK_THROWS_AS(
+        ContextParallel(gpt, {"blocks.*.attention", ranks.rank() == 0 ? "drop" : "head"}, ranks),
+        SharedError);
+    const ContextParallel context(gpt, {"blocks.*.attention", "drop"}, ranks);
+    CHECK_THROWS_WITH_AS(gpt(zeros({1, 6}, {.dtype = Dtype::int64})),
+                         Contains("cut a sequence into 4 blocks"), ShapeError);
+    CHECK_THROWS_AS(context.part(zeros({4})), ShapeError);
+    const Tensor x = zeros({1, 4, 16}, {.dtype = Dtype::float64});
+    CHECK_THROWS_WITH_AS(gpt.blocks[0].attention(x, AttentionOptions{.mask = x}),
+                         Contains("takes no mask"), ValueError);
+  });
+}
+
+}  // namespace
+}  // namespace capstan::distributed
