@@ -20,26 +20,35 @@ const std::string* find_not_finite(const NamedTensors& parameters) {
 
 }  // namespace
 
+ExactSum sum_over(const ExactSum& mine, Communicator& ranks) {
+  if (ranks.size() == 1) return mine;
+  ExactSum::Digits digits = mine.digits();
+  const Tensor words = from_vector<int64_t>({digits.begin(), digits.end()}, {std::ssize(digits)});
+  ranks.all_reduce(words, Reduce::sum, "squares of gradients").wait();
+  std::copy_n(words.data<int64_t>(), digits.size(), digits.begin());
+  ExactSum all;
+  all.add(digits);
+  return all;
+}
+
 double grad_norm(const NamedTensors& counted, Communicator& ranks) {
-  ExactSum squares = optim::squares_of_gradients(counted);
-  if (ranks.size() > 1) {
-    ExactSum::Digits digits = squares.digits();
-    const Tensor words = from_vector<int64_t>({digits.begin(), digits.end()}, {std::ssize(digits)});
-    ranks.all_reduce(words, Reduce::sum, "squares of gradients").wait();
-    std::copy_n(words.data<int64_t>(), digits.size(), digits.begin());
-    squares = {};
-    squares.add(digits);
-  }
-  return std::sqrt(squares.value());
+  return std::sqrt(sum_over(optim::squares_of_gradients(counted), ranks).value());
 }
 
 double clip_grad_norm(const NamedTensors& parameters, const NamedTensors& counted, double limit,
                       Communicator& ranks) {
   if (!(limit > 0)) raise<ValueError>("[clip_grad_norm] the limit must be above 0, got {}", limit);
-  const double norm = grad_norm(counted, ranks);
+  const ExactSum squares = sum_over(optim::squares_of_gradients(counted), ranks);
+  return clip_grad_norm(parameters, squares, limit, ranks);
+}
+
+double clip_grad_norm(const NamedTensors& parameters, const ExactSum& squares, double limit,
+                      Communicator& ranks) {
+  if (!(limit > 0)) raise<ValueError>("[clip_grad_norm] the limit must be above 0, got {}", limit);
+  const double norm = std::sqrt(squares.value());
   if (!std::isfinite(norm)) {
     ranks.together("gradients", [&] {
-      if (const std::string* name = find_not_finite(counted)) {
+      if (const std::string* name = find_not_finite(parameters)) {
         raise<ValueError>("[clip_grad_norm] the gradient of '{}' is not finite", *name);
       }
     });

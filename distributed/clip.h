@@ -14,11 +14,15 @@
 //                                    (TensorParallel::counted), a tied table by one of its stages
 #pragma once
 
+#include "core/exact_sum.h"
 #include "core/tensor.h"
 #include "distributed/comm/communicator.h"
 #include "optim/grad_scaler.h"
 
 namespace capstan::distributed {
+
+/// The sum of all ranks' sums, on every rank. A collective.
+ExactSum sum_over(const ExactSum& mine, Communicator& ranks);
 
 /// The 2-norm of the gradients of all ranks' `counted` parameters: of an exact sum, and so the same
 /// to the last bit on all ranks and however the elements are spread over them. A collective.
@@ -28,6 +32,9 @@ double grad_norm(const NamedTensors& counted, Communicator& ranks);
 /// holds. A collective. Throws ValueError unless limit > 0, or if the norm is beyond float64, and
 /// SharedError, with a rank and its parameter, for a gradient that is not finite.
 double clip_grad_norm(const NamedTensors& parameters, const NamedTensors& counted, double limit,
+                      Communicator& ranks);
+/// The same where the root of `squares`, equal on all ranks, is the norm.
+double clip_grad_norm(const NamedTensors& parameters, const ExactSum& squares, double limit,
                       Communicator& ranks);
 
 /// scaler.unscale(parameters), but false on every rank, with nothing changed on any, if one of them

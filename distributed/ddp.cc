@@ -62,6 +62,8 @@ void Ddp::window_ends() {
   if (options_.check_replicas > 0 && windows_ % options_.check_replicas == 0) check_replicas();
 }
 
+ExactSum Ddp::squares_of_gradients() { return optim::squares_of_gradients(parameters()); }
+
 double Ddp::clip_grad_norm(double limit) { return optim::clip_grad_norm(parameters(), limit); }
 
 void Ddp::check_replicas() const { distributed::check_replicas(shared_, communicator_); }

@@ -67,6 +67,7 @@ class Ddp : public ReducedPath {
   /// DtypeError as AveragedBuffers and the hook do. Model and communicator must outlive the Ddp.
   Ddp(nn::Module& model, Communicator& communicator, DdpOptions options = {});
 
+  ExactSum squares_of_gradients() override;
   double clip_grad_norm(double limit) override;
 
   /// Throws SharedError on every rank, naming the first difference and the ranks, unless all have

@@ -16,6 +16,7 @@
 #include <functional>
 #include <vector>
 
+#include "core/exact_sum.h"
 #include "core/tensor.h"
 #include "distributed/checkpoint/region.h"
 
@@ -64,8 +65,11 @@ class GradientPath {
   /// with weight 0.
   virtual void backward_without_data(Sync sync = Sync::yes) = 0;
 
+  /// The sum of the squares of all that the ranks of this path train, each element once. A
+  /// collective where ranks hold different parts of the model.
+  virtual ExactSum squares_of_gradients() = 0;
   /// Scales the gradients so that their norm is at most `limit`; see optim/clip.h. Returns the norm
-  /// before. A collective where ranks hold different parts of the model.
+  /// before. A collective, likewise.
   virtual double clip_grad_norm(double limit) = 0;
 
   /// Follows every step of the optimizer: ranks that stepped different parts share the outcome.

@@ -1,8 +1,9 @@
+#include "models/pipelined_model.h"
+
 #include "autograd/softmax.h"
 #include "autograd/views.h"
 #include "core/raise.h"
 #include "distributed/pipeline/pipeline.h"
-#include "models/strategy.h"
 
 namespace capstan::models {
 namespace {
@@ -11,8 +12,6 @@ using distributed::pipeline::Microbatch;
 using distributed::pipeline::Pipeline;
 using nn::Tensors;
 
-/// Every rank, or group of tensor-parallel ranks, runs a stage of the model. The batches of a step
-/// are the microbatches.
 class PipelinedModel : public Strategy {
  public:
   PipelinedModel(const TrainOptions& options, Task& task, const Axes& axes)
@@ -85,8 +84,8 @@ class PipelinedModel : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> detail::make_pipelined_model(const TrainOptions& options, Task& task,
-                                                       const Axes& axes) {
+std::unique_ptr<Strategy> make_pipelined_model(const TrainOptions& options, Task& task,
+                                               const Axes& axes) {
   return std::make_unique<PipelinedModel>(options, task, axes);
 }
 

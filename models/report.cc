@@ -86,7 +86,8 @@ void Report::evaluation(int64_t step, int64_t epoch, const Evaluation& evaluatio
   bar_.message(fmt::format("epoch {}, step {}: {}, {}", epoch, step, task_.result(evaluation),
                            task_.details(evaluation)));
   // A run that was resumed without its metrics leaves the picture as it is until its first step.
-  if (!plot_.empty() && !metrics_.steps().empty()) write_plot(plot_, metrics_, title_);
+  if (!plot_.empty() && !metrics_.steps().empty())
+    write_plot(plot_, metrics_, title_, task_.accuracy);
 }
 
 }  // namespace capstan::models

@@ -3,7 +3,6 @@
 
 #include <cstring>
 #include <map>
-#include <set>
 
 #include "autograd/views.h"
 #include "core/raise.h"
@@ -14,7 +13,8 @@
 #include "distributed/ddp.h"
 #include "distributed/fsdp/fsdp.h"
 #include "distributed/power_sgd.h"
-#include "nn/state.h"
+#include "models/pipelined_model.h"
+#include "models/whole_model.h"
 
 namespace capstan::models {
 
@@ -81,36 +81,30 @@ std::unique_ptr<distributed::GradientPath> Strategy::make_path(
                               .check_replicas = options_.check_replicas.value_or(0)});
 }
 
-/// Where a tensor of this rank's model is in that of the whole model.
-Region Strategy::region_of(const std::string& parameter, const Shape& shape) const {
-  if (!tensor_) return Region::whole(shape);
-  const distributed::ParameterSlice& slice = tensor_->slice(parameter);
-  if (!slice.axis) return Region::whole(shape);
-  return Region::slice(slice.whole, *slice.axis, slice.first, slice.count);
-}
-
 Pieces Strategy::model_pieces() {
-  Pieces pieces;
+  Pieces parameters, buffers;
   for (const Part& part : parts()) {
-    std::map<std::string, Shape> shapes;
-    for (const auto& [name, parameter] : part.module->parameters()) {
-      shapes.emplace(name, parameter.shape());
+    std::map<std::string, size_t> stepped;  // numbers of what the path trains
+    const size_t count = part.path ? part.path->parameters().size() : 0;
+    for (size_t i = 0; i < count; ++i) stepped.emplace(part.path->parameters()[i].first, i);
+    for (const auto& [name, tensor] : part.module->parameters()) {
+      const auto found = stepped.find(name);
+      if (found == stepped.end()) {
+        parameters.push_back(distributed::whole(name, tensor));
+      } else {
+        const size_t i = found->second;
+        parameters.push_back({name, part.path->region(i, Region::whole(tensor.shape())),
+                              part.path->parameters()[i].second});
+      }
     }
-    std::set<std::string> trained;
-    for (size_t i = 0; part.path && i < part.path->parameters().size(); ++i) {
-      const auto& [name, values] = part.path->parameters()[i];
-      pieces.push_back({name, part.path->region(i, region_of(name, shapes.at(name))), values});
-      trained.insert(name);
-    }
-    for (const auto& [name, tensor] : nn::state_dict(*part.module)) {
-      if (trained.contains(name)) continue;
-      const bool is_parameter = shapes.contains(name);
-      pieces.push_back(
-          {name, is_parameter ? region_of(name, tensor.shape()) : Region::whole(tensor.shape()),
-           tensor});
+    for (const auto& [name, buffer] : part.module->buffers()) {
+      if (buffer.policy == nn::BufferPolicy::local) continue;
+      buffers.push_back(distributed::whole(name, buffer));
     }
   }
-  return pieces;
+  if (tensor_) parameters = tensor_->pieces(parameters);
+  parameters.insert(parameters.end(), buffers.begin(), buffers.end());
+  return parameters;
 }
 
 Pieces Strategy::optimizer_pieces(const optim::Optimizer& optimizer) {
@@ -119,7 +113,7 @@ Pieces Strategy::optimizer_pieces(const optim::Optimizer& optimizer) {
   Pieces pieces;
   for (const auto& [name, values] : optimizer.state()) {
     const Piece& parameter = parameters.at(name.substr(0, name.rfind('.')));
-    const bool is_like_it = values.shape() == parameter.values.shape() && !values.shape().empty();
+    const bool is_like_it = values.rank() > 0 && values.shape() == parameter.values.shape();
     pieces.push_back({name, is_like_it ? parameter.region : Region::whole(values.shape()), values});
   }
   return pieces;
@@ -165,8 +159,8 @@ std::string Strategy::weights_sha256() {
 
 std::unique_ptr<Strategy> make_strategy(const TrainOptions& options, Task& task, const Axes& axes,
                                         const std::vector<int>& order) {
-  if (options.layout.pipeline > 1) return detail::make_pipelined_model(options, task, axes);
-  return detail::make_whole_model(options, task, axes, order);
+  if (options.layout.pipeline > 1) return make_pipelined_model(options, task, axes);
+  return make_whole_model(options, task, axes, order);
 }
 
 }  // namespace capstan::models

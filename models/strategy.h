@@ -97,21 +97,11 @@ class Strategy {
   Classifier& model_;
   const Axes& axes_;
   std::optional<distributed::TensorParallel> tensor_;
-
- private:
-  distributed::Region region_of(const std::string& parameter, const Shape& shape) const;
 };
 
 /// As the options say. `order`: of the gradients, from an earlier run. A collective; the strategy
 /// refers to all it is given.
 std::unique_ptr<Strategy> make_strategy(const TrainOptions& options, Task& task, const Axes& axes,
                                         const std::vector<int>& order);
-
-namespace detail {
-std::unique_ptr<Strategy> make_whole_model(const TrainOptions& options, Task& task,
-                                           const Axes& axes, const std::vector<int>& order);
-std::unique_ptr<Strategy> make_pipelined_model(const TrainOptions& options, Task& task,
-                                               const Axes& axes);
-}  // namespace detail
 
 }  // namespace capstan::models

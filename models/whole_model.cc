@@ -1,13 +1,13 @@
+#include "models/whole_model.h"
+
 #include "autograd/softmax.h"
 #include "autograd/views.h"
-#include "models/strategy.h"
 
 namespace capstan::models {
 namespace {
 
 using distributed::Sync;
 
-/// Every rank, or group of tensor-parallel ranks, runs the whole model on its part of each batch.
 class WholeModel : public Strategy {
  public:
   WholeModel(const TrainOptions& options, Task& task, const Axes& axes,
@@ -51,9 +51,8 @@ class WholeModel : public Strategy {
 
 }  // namespace
 
-std::unique_ptr<Strategy> detail::make_whole_model(const TrainOptions& options, Task& task,
-                                                   const Axes& axes,
-                                                   const std::vector<int>& order) {
+std::unique_ptr<Strategy> make_whole_model(const TrainOptions& options, Task& task,
+                                           const Axes& axes, const std::vector<int>& order) {
   return std::make_unique<WholeModel>(options, task, axes, order);
 }
 

@@ -1,13 +1,12 @@
 // Implements Fsdp: what ranks agree on, sharing out, then what a window begins and ends with.
 #include "distributed/fsdp/fsdp.h"
 
-#include <cmath>
 #include <future>
 #include <map>
 
 #include "autograd/node.h"
-#include "core/backend.h"
 #include "core/raise.h"
+#include "distributed/clip.h"
 #include "distributed/replicate.h"
 #include "nn/state.h"
 #include "optim/clip.h"
@@ -140,6 +139,7 @@ void Fsdp::connect(nn::Module& model) {
   for (const auto& [name, leaf] : leaves_) {
     const Place& place = places.at(&leaf.body());
     stepped_.push_back(part_of(place.flat->shard(), place.flat->range(place.number), leaf.shape()));
+    ranges_.push_back(place.flat->range(place.number));
     require_grad(stepped_.back());
     parameters.emplace_back(name, stepped_.back());
   }
@@ -201,26 +201,12 @@ void Fsdp::after_step() {
   for (const Work& work : works) work.wait();
 }
 
+ExactSum Fsdp::squares_of_gradients() {
+  return sum_over(optim::squares_of_gradients(parameters()), group());
+}
+
 double Fsdp::clip_grad_norm(double limit) {
-  double squares = 0;
-  std::string bad;
-  for (const auto& [name, parameter] : parameters()) {
-    if (!parameter.has_grad()) continue;
-    const double own = backend(parameter).sum_of_squares(parameter.grad());
-    if (!std::isfinite(own) && bad.empty()) bad = name;
-    squares += own;
-  }
-  const Tensor sum = full({}, squares, {.dtype = Dtype::float64});
-  group().all_reduce(sum, Reduce::sum, "squared norm of the gradients").wait();
-  const double norm = std::sqrt(sum.item<double>());
-  if (!std::isfinite(norm)) {
-    group().together("clip_grad_norm", [&] {
-      if (!bad.empty())
-        raise<ValueError>("[clip_grad_norm] the gradient of '{}' is not finite", bad);
-    });
-  }
-  optim::clip_to_norm(parameters(), norm, limit);
-  return norm;
+  return distributed::clip_grad_norm(parameters(), parameters(), limit, group());
 }
 
 const Overlap& Fsdp::gather_overlap() const {

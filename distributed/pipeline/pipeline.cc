@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 
 #include "core/raise.h"
+#include "distributed/clip.h"
 #include "distributed/pipeline/check.h"
 #include "nn/state.h"
 
@@ -224,25 +224,19 @@ void Pipeline::learn_outcome() {
   }
 }
 
-double Pipeline::clip_grad_norm(double limit) {
-  if (!(limit > 0)) raise<ValueError>("[clip_grad_norm] the limit must be above 0, got {}", limit);
-  double norm = 0;
+ExactSum Pipeline::squares_of_gradients() {
+  ExactSum squares;
   together([&] {
-    double squares = 0;
     for (const Part& part : parts_) {
-      if (!part.path) continue;
-      const double mine = part.path->clip_grad_norm(std::numeric_limits<double>::infinity());
-      squares += mine * mine;
+      if (part.path) squares.add(part.path->squares_of_gradients());
     }
-    const Tensor sum = full({}, squares, {.dtype = Dtype::float64});
-    stages_.all_reduce(sum, Reduce::sum, "gradients' norm").wait();
-    norm = std::sqrt(sum.item<double>());
+    squares = sum_over(squares, stages_);
   });
-  const double scale = limit / (norm + 1e-6);  // as optim::clip_grad_norm()
-  for (const auto& [_, parameter] : parameters_) {
-    if (scale < 1 && parameter.has_grad()) scale_elements(parameter.grad(), scale);
-  }
-  return norm;
+  return squares;
+}
+
+double Pipeline::clip_grad_norm(double limit) {
+  return distributed::clip_grad_norm(parameters_, squares_of_gradients(), limit, stages_);
 }
 
 void Pipeline::after_step() {
