@@ -62,6 +62,17 @@ for ranks in 2 4; do
   cmp "$work/sample1" "$work/sample$ranks" || fail "1 and $ranks ranks write differently"
 done
 
+# The same under mpirun where ranks share out the model: states, gradients and weights, layers, and both.
+for layout in "2 --zero 2" "4 --zero 3" "2 --pipeline 2" "4 --pipeline 2 --zero 1 --schedule zb-h1"; do
+  run $layout --steps 30 --global-batch 32 --dropout 0.1 --sample 40 --prompt "the rope" ||
+    fail "a run on $layout failed: $(cat "$work/err")"
+  tail -n 1 "$work/out" | cmp - "$work/sum1" || fail "1 and $layout have different weights"
+  sed -n '/^the rope/,/tokens\/s/p' "$work/out" | grep -v tokens/s | cmp - "$work/sample1" ||
+    fail "1 and $layout write differently"
+done
+run 4 --pipeline 2 --tensor 2 --steps 3 --sample 5 || fail "a run of stages and slices failed: $(cat "$work/err")"
+grep -q '2 stages (1f1b) x 1 part of the data x 2 ranks a layer' "$work/out" || fail "no layout: $(cat "$work/out")"
+
 # A run that is stopped goes on, on other ranks, and ends with the same weights.
 options="--global-batch 32 --dropout 0.1 --checkpoint $work/two"
 run 2 $options --steps 11 && run 1 $options --steps 30 --resume || fail "a resumed run failed: $(cat "$work/err")"
@@ -88,6 +99,8 @@ refuse() {
 
 refuse "nowhere" --text "$work/nowhere"
 refuse "must be more than --context 16" --text "$work/short"
+refuse "there are" --pipeline 3
+refuse "--tensor must be in [1, " --tensor 0
 refuse "--heads must divide --width, got 3 and 16" --heads 3
 refuse "nowhere.json" --tokenizer "$work/nowhere.json"
 refuse "text: is no JSON" --tokenizer "$work/text"

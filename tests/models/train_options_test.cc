@@ -125,6 +125,38 @@ TEST_CASE("virtual shards belong to a fixed global batch, or are asked for") {
                   ValueError);
 }
 
+TEST_CASE("layouts arrive, and what follows from them") {
+  const ImageOptions o = parse_line(
+                             "--zero 3 --pipeline 2 --schedule interleaved --chunks 3 --tensor 4 "
+                             "--microbatches 6 --batch 5")
+                             .options;
+  CHECK(o.layout.zero == 3);
+  CHECK(o.layout.pipeline == 2);
+  CHECK(o.layout.schedule == "interleaved");
+  CHECK(o.layout.chunks_of_stage() == 3);
+  CHECK(o.layout.tensor == 4);
+  CHECK(o.batches_per_step(3) == 6);
+  CHECK(o.samples_per_step(3) == 5 * 6 * 3);
+  CHECK(o.layout.mesh(24).size("data") == 3);
+  CHECK(
+      to_string(o.layout, 24) ==
+      "2 stages (interleaved) x 3 parts of the data sharing weights, gradients and the optimizer's "
+      "state x 4 ranks a layer\n");
+  CHECK_THROWS_WITH_AS(o.layout.mesh(12),
+                       doctest::Contains("on 8 ranks, which must divide the ranks; there are 12"),
+                       ValueError);
+  CHECK(to_string(RankLayout{}, 4) == "");
+  CHECK(RankLayout{.schedule = "gpipe", .chunks = 3}.chunks_of_stage() == 1);
+
+  // Four microbatches a stage, unless the batch cannot be cut so, or virtual shards are more.
+  CHECK(parse({"--pipeline", "2"}).options.batches_per_step(1) == 8);
+  CHECK(parse({"--pipeline", "2", "--global-batch", "14", "--reproducible", "0"})
+            .options.batches_per_step(1) == 7);
+  CHECK(parse({"--pipeline", "2", "--global-batch", "64"}).options.batches_per_step(4) == 4);
+  CHECK(parse({"--pipeline", "2", "--global-batch", "64", "--microbatches", "8"})
+            .options.batches_per_step(4) == 8);
+}
+
 TEST_CASE("ranks compare the options that were given, but not what may differ between machines") {
   CHECK(parse({}).shared == "");
   CHECK(parse({"--data", "d", "--threads", "2"}).shared == "");
@@ -187,6 +219,17 @@ TEST_CASE("impossible options are refused") {
   refuse({"--momentum", "0", "--nesterov"}, "--momentum must be above 0 with --nesterov");
   refuse({"--optimizer", "adamw", "--momentum", "0.5"}, "belong to --optimizer sgd");
   refuse({"--global-batch", "10", "--accumulate", "4"}, "cannot be cut into");
+  refuse({"--zero", "4"}, "--zero must be 0, 1, 2 or 3, got 4");
+  refuse({"--zero", "-1"}, "--zero must be 0, 1, 2 or 3, got -1");
+  refuse({"--schedule", "2f2b"}, "--schedule must be gpipe, 1f1b, interleaved or zb-h1, got 2f2b");
+  for (const char* option : {"--pipeline", "--tensor", "--chunks", "--microbatches"}) {
+    refuse({option, "0"}, std::string(option) + " must be in [1, ");
+  }
+  refuse({"--microbatches", "4"}, "--microbatches are of a --pipeline");
+  refuse({"--microbatches", "4", "--accumulate", "2"}, "excludes");
+  refuse({"--pipeline", "2", "--global-batch", "10", "--microbatches", "4"}, "cannot be cut into");
+  refuse({"--zero", "1", "--compress", "bfloat16"}, "--zero 1 does not go with --compress");
+  refuse({"--zero", "2", "--check-replicas", "3"}, "--zero 2 does not go with --compress");
   refuse({"--compress", "zip"}, "--compress must be none, bfloat16, float16 or powersgd, got zip");
   refuse({"--global-batch", "16", "--reproducible", "8", "--compress", "bfloat16"},
          "--reproducible does not go with --compress");
