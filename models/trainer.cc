@@ -76,6 +76,7 @@ int show_help(const std::string& help, const Communicator& communicator) {
 }
 
 void prepare(const TrainOptions& options, Communicator& communicator) {
+  communicator.together("options", [&] { options.layout.mesh(communicator.size()); });
   share_cores(communicator, options.threads);
   const std::string ranks = distributed::preflight(communicator);
   if (communicator.rank() == 0 && !options.quiet) {
