@@ -187,8 +187,10 @@ void Reducer::place(std::span<const int> order) {
                            communicator_);
   }
   if (share_apart_) {
-    const Device device = parameters_[0].second.device();
-    buckets.push_back(make_bucket("weight and loss", 0, true, {Dtype::float64, device}));
+    const Tensor& first = parameters_[plan_[0][0]].second;
+    // Where it is not divided by, in the dtype that it has in a bucket's tail: for the same bits.
+    const Dtype dtype = share_ahead_ ? Dtype::float64 : first.dtype();
+    buckets.push_back(make_bucket("weight and loss", 0, true, {dtype, first.device()}));
   }
   buckets_ = std::move(buckets);
 }

@@ -47,10 +47,19 @@ std::shared_ptr<distributed::BucketHook> make_hook(const TrainOptions& options) 
   return nullptr;
 }
 
+std::vector<std::string> names_of(const NamedTensors& tensors) {
+  std::vector<std::string> names;
+  for (const auto& [name, _] : tensors) names.push_back(name);
+  return names;
+}
+
 }  // namespace
 
 Strategy::Strategy(const TrainOptions& options, Task& task, const Axes& axes)
-    : options_(options), model_(task.model), axes_(axes) {
+    : options_(options),
+      model_(task.model),
+      names_(names_of(model_.module().parameters())),
+      axes_(axes) {
   axes.data().set_all_reduce(distributed::algorithm_of(options.all_reduce));
   if (axes.tensor().size() == 1) return;
   if (!task.tensor_plan) {
@@ -149,10 +158,8 @@ std::string Strategy::weights_sha256() {
   if (options_.layout.zero == 0 && axes_.copy().size() == 1) {
     return models::weights_sha256(model_.module());
   }
-  std::vector<std::string> names;
-  for (const auto& [name, _] : model_.module().parameters()) names.push_back(name);
   Sha256 sum;
-  distributed::assemble(model_pieces(), names, axes_.world(),
+  distributed::assemble(model_pieces(), names_, axes_.world(),
                         [&](const std::string&, const Tensor& whole) { add_elements(sum, whole); });
   return sum.hex();
 }

@@ -95,6 +95,7 @@ class Strategy {
 
   const TrainOptions& options_;
   Classifier& model_;
+  const std::vector<std::string> names_;  // of the whole model's parameters
   const Axes& axes_;
   std::optional<distributed::TensorParallel> tensor_;
 };
