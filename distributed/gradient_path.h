@@ -14,7 +14,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <vector>
 
 #include "core/exact_sum.h"
@@ -72,10 +71,6 @@ class GradientPath {
   /// Scales the gradients so that their norm is at most `limit`; see optim/clip.h. Returns the norm
   /// before. A collective, likewise.
   virtual double clip_grad_norm(double limit) = 0;
-
-  /// While the result lives, the model's parameters are whole in memory, where they are not always.
-  /// A collective.
-  [[nodiscard]] virtual std::shared_ptr<void> hold_parameters() { return nullptr; }
 
   /// Follows every step of the optimizer: ranks that stepped different parts share the outcome.
   virtual void after_step() {}

@@ -117,6 +117,12 @@ void check(const TrainOptions& o) {
         "what they look at",
         o.layout.zero);
   }
+  if (o.layout.pipeline > 1 && o.layout.zero == 3) {
+    raise<ValueError>(
+        "[options] --pipeline goes with --zero 0, 1 and 2: with 3, each microbatch would gather "
+        "the "
+        "weights of its stage again, forward and backward");
+  }
   if (o.microbatches && o.layout.pipeline == 1) {
     raise<ValueError>("[options] --microbatches are of a --pipeline; without one say --accumulate");
   }

@@ -104,9 +104,6 @@ class Fsdp : public ReducedPath {
   };
   /// A collective.
   [[nodiscard]] FullParameters full_parameters() { return FullParameters(*this); }
-  [[nodiscard]] std::shared_ptr<void> hold_parameters() override {
-    return std::shared_ptr<FullParameters>(new FullParameters(*this));
-  }
 
   const std::vector<Unit>& units() const { return units_; }
   /// Of the gathers, over all passes so far; overlap() is that of the reductions.

@@ -251,8 +251,6 @@ void Pipeline::after_step() {
 void Pipeline::share_ties() {
   together([&] {
     for (const Part& part : parts_) {
-      if (part.chunk->owned().empty()) continue;
-      const auto held = part.path ? part.path->hold_parameters() : nullptr;
       for (const Tie& tie : part.chunk->owned()) {
         links_.ties.at({tie.name, tie.borrower})->send({dense_copy(tie.parameter)}, tie.name);
       }

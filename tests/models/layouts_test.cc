@@ -115,7 +115,7 @@ TEST_CASE("a GPT has one curve, to the last bit, under every layout of 1, 2, 4 a
            {8, {.pipeline = 4}},
            {4, {.zero = 1, .pipeline = 2}},
            {4, {.zero = 2, .pipeline = 2}},
-           {4, {.zero = 3, .pipeline = 2, .schedule = "interleaved"}},
+           {4, {.zero = 2, .pipeline = 2, .schedule = "interleaved"}},
        }) {
     CAPTURE(describe(row));
     std::string wrote;

@@ -127,10 +127,10 @@ TEST_CASE("virtual shards belong to a fixed global batch, or are asked for") {
 
 TEST_CASE("layouts arrive, and what follows from them") {
   const ImageOptions o = parse_line(
-                             "--zero 3 --pipeline 2 --schedule interleaved --chunks 3 --tensor 4 "
+                             "--zero 2 --pipeline 2 --schedule interleaved --chunks 3 --tensor 4 "
                              "--microbatches 6 --batch 5")
                              .options;
-  CHECK(o.layout.zero == 3);
+  CHECK(o.layout.zero == 2);
   CHECK(o.layout.pipeline == 2);
   CHECK(o.layout.schedule == "interleaved");
   CHECK(o.layout.chunks_of_stage() == 3);
@@ -228,6 +228,7 @@ TEST_CASE("impossible options are refused") {
   refuse({"--microbatches", "4"}, "--microbatches are of a --pipeline");
   refuse({"--microbatches", "4", "--accumulate", "2"}, "excludes");
   refuse({"--pipeline", "2", "--global-batch", "10", "--microbatches", "4"}, "cannot be cut into");
+  refuse({"--zero", "3", "--pipeline", "2"}, "--pipeline goes with --zero 0, 1 and 2");
   refuse({"--zero", "1", "--compress", "bfloat16"}, "--zero 1 does not go with --compress");
   refuse({"--zero", "2", "--check-replicas", "3"}, "--zero 2 does not go with --compress");
   refuse({"--compress", "zip"}, "--compress must be none, bfloat16, float16 or powersgd, got zip");
