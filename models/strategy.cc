@@ -26,12 +26,14 @@ class WholeModel : public Strategy {
   WholeModel(const TrainOptions& options, Classifier& model, Communicator& communicator,
              const std::vector<int>& order)
       : model_(model),
+        communicator_(communicator),
         rank_(communicator.rank()),
+        hook_(make_hook(options)),
         ddp_(model.module(), communicator,
              {.bucket_bytes = static_cast<int64_t>(options.bucket_mb * (1 << 20)),
               .order = order,
               .virtual_shards = options.virtual_shards(communicator.size()),
-              .hook = make_hook(options),
+              .hook = hook_,
               .check_nan = options.check_nan,
               .check_replicas = options.check_replicas.value_or(0)}) {}
 
@@ -66,9 +68,19 @@ class WholeModel : public Strategy {
 
   std::string weights_sha256() override { return models::weights_sha256(model_.module()); }
 
+  distributed::Groups state() override {
+    return hook_ ? hook_->state(communicator_) : distributed::Groups();
+  }
+
+  void load_state(const std::string& folder, const distributed::Manifest& manifest) override {
+    if (hook_) hook_->load(folder, manifest, communicator_);
+  }
+
  private:
   Classifier& model_;
+  Communicator& communicator_;
   const int64_t rank_;
+  const std::shared_ptr<distributed::BucketHook> hook_;  // or null
   distributed::Ddp ddp_;
 };
 

@@ -7,6 +7,7 @@
 
 #include "core/random.h"
 #include "data/loader.h"
+#include "distributed/checkpoint/load.h"
 #include "distributed/gradient_path.h"
 #include "models/classifier.h"
 #include "models/evaluate.h"
@@ -34,6 +35,12 @@ class Strategy {
   /// SHA-256 of the whole model, as weights_sha256() of one rank's; the same on all ranks. A
   /// collective.
   virtual std::string weights_sha256() = 0;
+
+  /// What the strategy itself keeps from step to step, for checkpoints; nothing, most often.
+  virtual distributed::Groups state() { return {}; }
+  /// Takes that from a checkpoint, before the first step. A collective; throws as
+  /// distributed::load() does.
+  virtual void load_state(const std::string& /*folder*/, const distributed::Manifest&) {}
 };
 
 /// As the options say. `order`: of the gradients, from an earlier run. A collective; the strategy

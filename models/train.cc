@@ -111,12 +111,14 @@ TrainResult train(const TrainOptions& options, Task& task, Communicator& communi
   if (options.resume) saved = state.resume(options.checkpoint, communicator);
   const auto strategy = make_strategy(options, model, communicator, state.gradient_order);
   distributed::GradientPath& path = strategy->path();
-  const distributed::Groups pieces{{"model", distributed::whole(nn::state_dict(model.module()))},
-                                   {"optimizer", distributed::whole(optimizer->state())}};
+  distributed::Groups pieces{{"model", distributed::whole(nn::state_dict(model.module()))},
+                             {"optimizer", distributed::whole(optimizer->state())}};
   if (saved) {
     distributed::load(options.checkpoint, *saved, pieces, communicator);
     optimizer->load_state({optimizer->state().begin(), optimizer->state().end()});  // its checks
+    strategy->load_state(options.checkpoint, *saved);
   }
+  pieces.merge(strategy->state());
   Report report(options, task, communicator, out, state.step, last_step, epoch_steps);
   std::optional<distributed::Saver> saver;
   if (!options.checkpoint.empty()) saver.emplace(options.checkpoint, communicator);

@@ -120,12 +120,6 @@ void check(const TrainOptions& o) {
   if (o.resume && o.checkpoint.empty()) {
     raise<ValueError>("[options] --resume needs --checkpoint DIR, the folder to continue from");
   }
-  if (o.resume && o.compress == "powersgd") {
-    raise<ValueError>(
-        "[options] --resume does not go with --compress powersgd: what it has yet to send is not "
-        "in "
-        "checkpoints; continue with another --compress");
-  }
   if (o.save_every && o.checkpoint.empty()) {
     raise<ValueError>("[options] --save-every needs --checkpoint DIR, the folder to save to");
   }
