@@ -25,6 +25,7 @@
 #include <string>
 
 #include "core/tensor.h"
+#include "distributed/checkpoint/load.h"
 #include "distributed/comm/communicator.h"
 
 namespace capstan::distributed {
@@ -53,6 +54,12 @@ class BucketHook {
   /// same to the bit on all of them. All ranks must take the same rounds.
   virtual std::optional<Work> round(int round, const GradientBucket& bucket,
                                     Communicator& communicator) = 0;
+
+  /// What it keeps from window to window, for Saver::save(). After prepare().
+  virtual Groups state(const Communicator&) const { return {}; }
+  /// Takes that from a checkpoint, of any number of ranks, once it is prepared and before the first
+  /// window. A collective; throws as distributed::load() does.
+  virtual void load(const std::string& /*folder*/, const Manifest&, Communicator&) {}
 };
 
 }  // namespace capstan::distributed

@@ -40,6 +40,8 @@
 namespace capstan::distributed {
 namespace {
 
+constexpr const char* kGroup = "power_sgd";  // in checkpoints
+
 void keep_if_finite(const Tensor& value, const Tensor& kept) {
   if (optim::all_finite(value)) copy_elements(value, kept);
 }
@@ -118,6 +120,35 @@ class PowerSgd : public BucketHook {
     }
     decompress(bucket, first, second);
     return std::nullopt;
+  }
+
+  Groups state(const Communicator& communicator) const override {
+    Pieces pieces;
+    for (const auto& [name, kept] : kept_) {
+      pieces.push_back(whole(name + ".q", kept.q));
+      pieces.push_back(
+          of_rank(name + ".error", kept.error, communicator.rank(), communicator.size()));
+    }
+    return {{kGroup, pieces}};
+  }
+
+  void load(const std::string& folder, const Manifest& manifest,
+            Communicator& communicator) override {
+    if (!manifest.groups.contains(kGroup)) return;  // it was saved without PowerSGD
+    const NoGrad guard;
+    Pieces wanted;
+    std::vector<std::pair<Tensor, Tensor>> more;  // errors of further old ranks, and where to
+    for (const auto& [name, kept] : kept_) {
+      wanted.push_back(whole(name + ".q", kept.q));
+      for (int old = communicator.rank(); old < manifest.ranks; old += communicator.size()) {
+        const bool first = old == communicator.rank();
+        const Tensor error = first ? kept.error : empty_like(kept.error);
+        wanted.push_back(of_rank(name + ".error", error, old, manifest.ranks));
+        if (!first) more.emplace_back(error, kept.error);
+      }
+    }
+    distributed::load(folder, manifest, {{kGroup, wanted}}, communicator);
+    for (const auto& [error, sum] : more) copy_elements(sum + error, sum);
   }
 
  private:

@@ -19,8 +19,10 @@ struct PowerSgdOptions {
 /// that replace them; sends the others as they are. For float32 and float64, else DtypeError when
 /// a Ddp attaches. Throws ValueError for a rank below 1.
 ///
-/// What it keeps from step to step (as much memory as the gradients) is not in checkpoints: a
-/// resumed run begins without it.
+/// What it keeps from step to step (as much memory as the gradients) is each rank's own, and goes
+/// into checkpoints. A run that goes on on as many ranks has the bits of one that was never
+/// stopped; on another number, what old rank r had yet to send is sent by new rank r mod n: all of
+/// it still arrives.
 std::shared_ptr<BucketHook> power_sgd(PowerSgdOptions options = {});
 
 }  // namespace capstan::distributed

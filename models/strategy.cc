@@ -69,8 +69,8 @@ Strategy::Strategy(const TrainOptions& options, Task& task, const Axes& axes)
   tensor_.emplace(model_.module(), *task.tensor_plan, axes.tensor());
 }
 
-std::unique_ptr<distributed::GradientPath> Strategy::make_path(
-    nn::Module& module, const std::vector<int>& order) const {
+std::unique_ptr<distributed::GradientPath> Strategy::make_path(nn::Module& module,
+                                                               const std::vector<int>& order) {
   Communicator& ranks = axes_.data();
   const int64_t shards = options_.virtual_shards(ranks.size());
   if (options_.layout.zero > 0) {
@@ -80,12 +80,13 @@ std::unique_ptr<distributed::GradientPath> Strategy::make_path(
                                  .virtual_shards = shards,
                                  .check_nan = options_.check_nan});
   }
+  hooks_.push_back(make_hook(options_));
   return std::make_unique<distributed::Ddp>(
       module, ranks,
       distributed::DdpOptions{.bucket_bytes = static_cast<int64_t>(options_.bucket_mb * (1 << 20)),
                               .order = order,
                               .virtual_shards = shards,
-                              .hook = make_hook(options_),
+                              .hook = hooks_.back(),
                               .check_nan = options_.check_nan,
                               .check_replicas = options_.check_replicas.value_or(0)});
 }
@@ -126,6 +127,20 @@ Pieces Strategy::optimizer_pieces(const optim::Optimizer& optimizer) {
     pieces.push_back({name, is_like_it ? parameter.region : Region::whole(values.shape()), values});
   }
   return pieces;
+}
+
+distributed::Groups Strategy::state() const {
+  distributed::Groups state;
+  for (const auto& hook : hooks_) {
+    if (hook) state.merge(hook->state(axes_.data()));
+  }
+  return state;
+}
+
+void Strategy::load_state(const std::string& folder, const distributed::Manifest& manifest) {
+  for (const auto& hook : hooks_) {
+    if (hook) hook->load(folder, manifest, axes_.data());
+  }
 }
 
 std::vector<double> Strategy::next_logits(const Tensor& inputs) {

@@ -11,7 +11,8 @@
 
 #include "core/random.h"
 #include "data/loader.h"
-#include "distributed/checkpoint/piece.h"
+#include "distributed/bucket_hook.h"
+#include "distributed/checkpoint/load.h"
 #include "distributed/gradient_path.h"
 #include "distributed/tensor_parallel/tensor_parallel.h"
 #include "models/evaluate.h"
@@ -78,6 +79,12 @@ class Strategy {
   /// collective.
   std::string weights_sha256();
 
+  /// What the gradients' path itself keeps from step to step, for checkpoints; mostly nothing.
+  distributed::Groups state() const;
+  /// Takes that from a checkpoint, before the first step. A collective; throws as
+  /// distributed::load() does.
+  void load_state(const std::string& folder, const distributed::Manifest& manifest);
+
  protected:
   Strategy(const TrainOptions& options, Task& task, const Axes& axes);
 
@@ -91,13 +98,16 @@ class Strategy {
 
   /// Attaches what the options say to `module`: the model, or a part of it.
   std::unique_ptr<distributed::GradientPath> make_path(nn::Module& module,
-                                                       const std::vector<int>& order = {}) const;
+                                                       const std::vector<int>& order = {});
 
   const TrainOptions& options_;
   Classifier& model_;
   const std::vector<std::string> names_;  // of the whole model's parameters
   const Axes& axes_;
   std::optional<distributed::TensorParallel> tensor_;
+
+ private:
+  std::vector<std::shared_ptr<distributed::BucketHook>> hooks_;  // or nulls, of each path
 };
 
 /// As the options say. `order`: of the gradients, from an earlier run. A collective; the strategy

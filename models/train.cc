@@ -118,13 +118,15 @@ TrainResult train(const TrainOptions& options, Task& task, Communicator& communi
   const auto strategy = make_strategy(options, task, axes, state.gradient_order);
   distributed::GradientPath& path = strategy->path();
   const auto optimizer = make_optimizer(options, path.parameters());
-  const distributed::Groups pieces{{"model", strategy->model_pieces()},
-                                   {"optimizer", strategy->optimizer_pieces(*optimizer)}};
+  distributed::Groups pieces{{"model", strategy->model_pieces()},
+                             {"optimizer", strategy->optimizer_pieces(*optimizer)}};
   if (saved) {
     distributed::load(options.checkpoint, *saved, pieces, communicator);
     optimizer->load_state({optimizer->state().begin(), optimizer->state().end()});  // its checks
     path.after_step();  // what ranks hold of one another's numbers is as old as the model
+    strategy->load_state(options.checkpoint, *saved);
   }
+  pieces.merge(strategy->state());
   Report report(options, task, communicator, out, state.step, last_step, epoch_steps);
   std::optional<distributed::Saver> saver;
   if (!options.checkpoint.empty()) saver.emplace(options.checkpoint, communicator);

@@ -123,6 +123,11 @@ void check(const TrainOptions& o) {
         "the "
         "weights of its stage again, forward and backward");
   }
+  if (o.compress == "powersgd" && (o.layout.pipeline > 1 || o.layout.tensor > 1)) {
+    raise<ValueError>(
+        "[options] --compress powersgd does not go with --pipeline and --tensor: take bfloat16 or "
+        "float16");
+  }
   if (o.microbatches && o.layout.pipeline == 1) {
     raise<ValueError>("[options] --microbatches are of a --pipeline; without one say --accumulate");
   }
@@ -140,12 +145,6 @@ void check(const TrainOptions& o) {
   }
   if (o.resume && o.checkpoint.empty()) {
     raise<ValueError>("[options] --resume needs --checkpoint DIR, the folder to continue from");
-  }
-  if (o.resume && o.compress == "powersgd") {
-    raise<ValueError>(
-        "[options] --resume does not go with --compress powersgd: what it has yet to send is not "
-        "in "
-        "checkpoints; continue with another --compress");
   }
   if (o.save_every && o.checkpoint.empty()) {
     raise<ValueError>("[options] --save-every needs --checkpoint DIR, the folder to save to");

@@ -17,6 +17,12 @@ Pieces whole(const NamedTensors& tensors) {
   return pieces;
 }
 
+Piece of_rank(std::string name, Tensor values, int rank, int ranks) {
+  Shape global = values.shape();
+  global.insert(0, ranks);
+  return {std::move(name), Region::slice(global, 0, rank, 1), std::move(values)};
+}
+
 void check(const Piece& piece) {
   const auto& [name, region, values] = piece;
   if (name.empty()) raise<ValueError>("[checkpoint] a piece has no name");

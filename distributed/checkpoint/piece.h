@@ -36,6 +36,10 @@ Piece whole(std::string name, Tensor values);
 /// All of each: a model's state_dict(), an optimizer's state() where every rank has everything.
 Pieces whole(const NamedTensors& tensors);
 
+/// What each rank has of its own, as one tensor with an axis for the ranks in front: this is the
+/// part of `rank` of [ranks, ...].
+Piece of_rank(std::string name, Tensor values, int rank, int ranks);
+
 /// Throws ShapeError, naming the piece, for a region as check(name, region) does and for another
 /// number of values; DeviceError for values that are not on a CPU; ValueError for an empty name or
 /// handle.

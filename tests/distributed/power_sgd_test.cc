@@ -3,14 +3,18 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <mutex>
 
 #include "core/error.h"
 #include "core/random.h"
+#include "distributed/checkpoint/saver.h"
 #include "distributed/comm/self.h"
 #include "distributed/comm/thread.h"
 #include "distributed/ddp.h"
 #include "tests/distributed/ddp_models.h"
+#include "tests/testing/files.h"
 
 namespace capstan::distributed {
 namespace {
@@ -125,6 +129,81 @@ TEST_CASE("gradients are those of the algorithm, step after step, on any number 
       CHECK_NOTHROW(comm.agree("gradients", bits));
     });
   }
+}
+
+TEST_CASE("a run that goes on from a checkpoint has the bits of one that was not stopped") {
+  constexpr int kSteps = 6, kSaved = 3;
+  for (int ranks : {1, 2, 3}) {
+    const testing::TemporaryFolder folder;
+    std::vector<std::vector<double>> whole(kSteps);
+    const auto run = [&](Communicator& comm, int first, const auto& after_step) {
+      Three model;
+      const auto hook = power_sgd({.rank = kRank, .seed = 5});
+      Ddp ddp(model, comm, {.hook = hook});
+      if (first > 0) hook->load(folder.path(), read_manifest(folder.path(), comm), comm);
+      for (int step = first; step < kSteps; ++step) {
+        model.zero_grad();
+        const Gradients mine(step, comm.rank());
+        ddp.backward(model(mine.big, mine.small, mine.bias), 3);
+        after_step(step, *hook, model.big.grad().to_vector<double>());
+      }
+    };
+    run_ranks(ranks, [&](Communicator& comm) {
+      Saver saver(folder.path(), comm, {.background = false});
+      run(comm, 0, [&](int step, BucketHook& hook, const std::vector<double>& big) {
+        if (comm.rank() == 0) whole[step] = big;
+        if (step == kSaved - 1) saver.save(hook.state(comm));
+      });
+    });
+    run_ranks(ranks, [&](Communicator& comm) {
+      run(comm, kSaved, [&](int step, BucketHook&, const std::vector<double>& big) {
+        CHECK(big == whole[step]);
+      });
+    });
+  }
+}
+
+TEST_CASE("what several ranks had yet to send goes on on another number of ranks") {
+  const testing::TemporaryFolder folder;
+  std::vector<double> sum(kRows * kColumns), q;
+  const auto error_of = [](const BucketHook& hook, const Communicator& comm) {
+    return hook.state(comm).at("power_sgd")[1].values.to_vector<double>();
+  };
+  std::mutex mutex;
+  for (const int ranks : {3, 1, 2, 5}) {  // each takes over from the one before
+    std::vector<double> got(kRows * kColumns);
+    run_ranks(ranks, [&](Communicator& comm) {
+      Three model;
+      const auto hook = power_sgd({.rank = kRank, .seed = 5});
+      Ddp ddp(model, comm, {.hook = hook});
+      if (ranks == 3) {
+        const Gradients mine(0, comm.rank());
+        ddp.backward(model(mine.big, mine.small, mine.bias), 3);
+      } else {
+        hook->load(folder.path(), read_manifest(folder.path(), comm), comm);
+      }
+      {
+        const std::vector<double> error = error_of(*hook, comm);
+        const std::lock_guard lock(mutex);
+        for (size_t i = 0; i < error.size(); ++i) got[i] += error[i];
+      }
+      Saver(folder.path(), comm, {.background = false}).save(hook->state(comm));
+    });
+    if (ranks == 3) sum = got;
+    for (size_t i = 0; i < sum.size(); ++i) CHECK(got[i] == doctest::Approx(sum[i]));
+    CHECK(*std::ranges::max_element(got) > 0.01);
+  }
+
+  // A checkpoint of a run without it has nothing to take over; one of another rank does not fit.
+  const auto alone = make_self();
+  Three model;
+  const auto hook = power_sgd({.rank = 1});
+  const Ddp ddp(model, *alone, {.hook = hook});
+  CHECK_THROWS_WITH_AS(hook->load(folder.path(), read_manifest(folder.path()), *alone),
+                       doctest::Contains("big.q is float64 [9, 2] there and float64 [9, 1] here"),
+                       SharedError);
+  Saver(folder.path(), *alone, {.background = false}).save({});
+  CHECK_NOTHROW(hook->load(folder.path(), read_manifest(folder.path()), *alone));
 }
 
 TEST_CASE("what a step leaves out comes later: the sum over steps is that of the gradients") {

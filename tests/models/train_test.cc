@@ -238,6 +238,21 @@ TEST_CASE("in 16 bits a run learns, is the same on any number of ranks, and goes
   }
 }
 
+TEST_CASE("what PowerSGD has yet to send is resumed to the last bit") {
+  const TemporaryFolder folder;
+  ImageOptions options = small_run(12);
+  options.compress = "powersgd";
+  const TrainResult whole = train_on(2, options);
+  options.checkpoint = folder.path();
+  options.steps = 5;
+  train_on(2, options);
+  options.resume = true;
+  options.steps = 12;
+  CHECK(train_on(2, options).weights_sha256 == whole.weights_sha256);
+  options.steps = 14;
+  train_on(3, options);  // goes on on another number of ranks, too
+}
+
 TEST_CASE("a run goes on on another number of ranks") {
   const TemporaryFolder folder;
   ImageOptions options = small_run(30);

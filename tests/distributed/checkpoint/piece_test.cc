@@ -51,6 +51,13 @@ TEST_CASE("whole tensors keep their names") {
   for (const Piece& piece : pieces) CHECK_NOTHROW(check(piece));
 }
 
+TEST_CASE("what is each rank's own is a slice of a tensor with an axis for the ranks") {
+  const Piece own = of_rank("error", ones({2, 3}), 1, 4);
+  CHECK(own.region == Region::slice({4, 2, 3}, 0, 1, 1));
+  CHECK_NOTHROW(check(own));
+  CHECK(of_rank("scalar", ones({}), 0, 2).region == Region::slice({2}, 0, 0, 1));
+}
+
 TEST_CASE("pieces that make no sense are refused") {
   const Region region = Region::whole({2, 3});
   CHECK_THROWS_WITH_AS(check(Piece{"", region, zeros({2, 3})}), Contains("no name"), ValueError);
