@@ -15,7 +15,7 @@ Linear::Linear(int64_t in, int64_t out, LinearOptions options)
 Tensor Linear::forward(const Tensor& x) {
   if (on_product.empty()) return linear(x, weight, bias ? &*bias : nullptr);
   const Tensor y = detail::replaced(on_product, linear(x, weight));
-  return bias ? y + *bias : y;
+  return bias ? y + cast(*bias, y.dtype()) : y;  // y may be narrow, inside an Autocast
 }
 
 Bilinear::Bilinear(int64_t left, int64_t right, int64_t out, LinearOptions options)

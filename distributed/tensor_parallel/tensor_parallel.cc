@@ -94,13 +94,21 @@ Pieces TensorParallel::pieces(const Pieces& mine) const {
   return pieces;
 }
 
-Tensor TensorParallel::cross_entropy(const std::string& head, const Tensor& logits,
-                                     const Tensor& targets, LossReduction reduction) const {
+int64_t TensorParallel::classes_of(const std::string& head) const {
   const auto classes = classes_.find(head);
   if (classes == classes_.end()) {
     raise<ValueError>("[tensor_parallel] the plan cuts no logits of '{}'", head);
   }
-  return vocabulary_cross_entropy(logits, targets, classes->second, ranks_, reduction);
+  return classes->second;
+}
+
+Tensor TensorParallel::joined(const std::string& head, const Tensor& logits) const {
+  return door::join(logits, -1, classes_of(head), ranks_, "logits");
+}
+
+Tensor TensorParallel::cross_entropy(const std::string& head, const Tensor& logits,
+                                     const Tensor& targets, LossReduction reduction) const {
+  return vocabulary_cross_entropy(logits, targets, classes_of(head), ranks_, reduction);
 }
 
 }  // namespace capstan::distributed

@@ -66,12 +66,17 @@ class TensorParallel {
   /// ShapeError for a piece of a slice that is not all of it or a range of its elements.
   Pieces pieces(const Pieces& mine) const;
 
-  /// The loss of logits that came from `head`, a Linear cut by vocabulary; see vocabulary.h. Throws
-  /// ValueError for another module.
+  // Of logits that came from `head`, a Linear cut by vocabulary. Both throw ValueError for another
+  // module.
+
+  /// All of them, on every rank: for evaluation, or to write text. A collective.
+  Tensor joined(const std::string& head, const Tensor& logits) const;
+  /// The loss, without joining them; see vocabulary.h.
   Tensor cross_entropy(const std::string& head, const Tensor& logits, const Tensor& targets,
                        LossReduction reduction = LossReduction::mean) const;
 
  private:
+  int64_t classes_of(const std::string& head) const;
   ParameterSlice slice_of_shape(const std::string& name, const Shape& shape, bool is_whole) const;
 
   Communicator& ranks_;

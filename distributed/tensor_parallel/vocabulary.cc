@@ -1,6 +1,7 @@
 #include "distributed/tensor_parallel/vocabulary.h"
 
 #include "autograd/arithmetic.h"
+#include "autograd/autocast.h"
 #include "autograd/functions.h"
 #include "autograd/indexing.h"
 #include "autograd/node.h"
@@ -53,6 +54,9 @@ Tensor largest(const Tensor& rows, Communicator& ranks) {
 
 Tensor vocabulary_cross_entropy(const Tensor& logits, const Tensor& targets, int64_t classes,
                                 Communicator& ranks, LossReduction reduction, int64_t ignore) {
+  if (const Autocasting on; on) {
+    return vocabulary_cross_entropy(on.wide(logits), targets, classes, ranks, reduction, ignore);
+  }
   constexpr const char* kName = "vocabulary_cross_entropy";
   const Slice slice = check_slice(kName, logits, classes, ranks);
   if (targets.dtype() != Dtype::int64) {

@@ -12,7 +12,10 @@
 #include "core/random.h"
 #include "distributed/comm/thread.h"
 #include "distributed/ddp.h"
+#include "distributed/mesh/mesh.h"
+#include "distributed/tensor_parallel/tensor_parallel.h"
 #include "models/gpt.h"
+#include "models/gpt_plan.h"
 #include "optim/sgd.h"
 
 namespace capstan::distributed {
@@ -32,6 +35,8 @@ models::GptShape shape(bool rotary) {
           .rotary = rotary,
           .groups = 2};
 }
+
+const ContextOptions kGpt{.attention = "blocks.*.attention", .start = "drop"};
 
 Gpt make(bool rotary, double dropout = 0) {
   manual_seed(3);
@@ -81,6 +86,30 @@ TEST_CASE("training on parts of sequences is training on sequences") {
       }
     });
   }
+}
+
+TEST_CASE("parts of sequences and parts of layers, on a mesh of both") {
+  run_ranks(4, [](Communicator& world) {
+    const Mesh mesh({{"context", 2}, {"tensor", 2}});
+    const auto context_ranks = mesh.split(world, {"context"});
+    const auto tensor_ranks = mesh.split(world, {"tensor"});
+    Gpt whole = make(true), gpt = make(true);
+    const Tensor tokens = randint({2, kLength}, 0, 11), targets = randint({2, kLength}, 0, 11);
+    backward(loss_of(whole(tokens), targets));
+
+    const TensorParallel parallel(gpt, models::gpt_plan(), *tensor_ranks);
+    const ContextParallel context(gpt, kGpt, *context_ranks);
+    Ddp ddp(gpt, *context_ranks);
+    ddp.backward(parallel.cross_entropy("head", gpt(tokens), context.part(targets)));
+    for (const auto& [name, parameter] : whole.parameters()) {
+      NamedTensors mine;
+      for (const auto& [other, p] : gpt.parameters()) {
+        if (other == name) mine.emplace_back(name, p.grad());
+      }
+      const Tensor together = parallel.whole(mine)[0].second;
+      CHECK(max(absolute(together - parameter.grad())).item<double>() < 1e-12);
+    }
+  });
 }
 
 TEST_CASE("a model is as it was when the ContextParallel goes") {

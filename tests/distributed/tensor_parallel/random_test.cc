@@ -2,8 +2,10 @@
 // where tensors are, and differs where they do.
 #include <set>
 
+#include "autograd/checkpoint.h"
 #include "autograd/functions.h"
 #include "autograd/reduce.h"
+#include "core/error.h"
 #include "distributed/comm/thread.h"
 #include "nn/layers.h"
 #include "nn/transformer.h"
@@ -82,6 +84,49 @@ TEST_CASE("dropout differs inside of a region, is the same outside, and in the n
     layer.eval();
     layer(ones({4, 8}));
     CHECK(all(layer.seen_inside).item<bool>());
+  });
+}
+
+TEST_CASE("copies have regions of their own, and an error inside of one does no harm") {
+  run_ranks(2, [](Communicator& ranks) {
+    manual_seed(5);
+    nn::FeedForward model(8, {.hidden = 16, .dropout = 0.5});
+    const TensorParallel parallel(model, {{{"", Cut::feed_forward}}}, ranks);
+    nn::FeedForward copy = model.clone();
+    copy(ones({2, 8}));
+    CHECK(default_generator().seed() == 5);
+    CHECK_THROWS_AS(model(ones({2, 7})), ShapeError);
+    for (int pass = 0; pass < 2; ++pass) {
+      model(ones({2, 8}));
+      CHECK(default_generator().seed() == 5);
+    }
+  });
+}
+
+/// As Gpt's forward, with blocks that are run again in backward.
+Tensor checkpointed(Gpt& gpt, const Tensor& tokens) {
+  Tensor x = gpt.tokens(tokens) + slice(gpt.positions->weight, 0, 0, tokens.size(1));
+  x = gpt.drop(x);
+  for (auto& block : gpt.blocks) {
+    x = checkpoint([&](const Tensor& y) { return block(y); }, x);
+  }
+  return gpt.head(gpt.norm(x));
+}
+
+TEST_CASE("blocks that are run again in backward drop the same again") {
+  run_ranks(3, [](Communicator& ranks) {
+    Gpt plain = make_gpt(gpt2(), Dtype::float64, 0.2), again = plain.clone();
+    const TensorPlan plan = models::gpt_plan({.sequence = true});
+    const TensorParallel parallel(plain, plan, ranks), other(again, plan, ranks);
+    manual_seed(1);
+    const Tensor loss = parallel.cross_entropy("head", plain(text(0).inputs), text(0).targets);
+    manual_seed(1);
+    const Tensor same =
+        other.cross_entropy("head", checkpointed(again, text(0).inputs), text(0).targets);
+    CHECK(same.item<double>() == loss.item<double>());
+    backward(loss);
+    backward(same);
+    CHECK(difference(gradients_of(again), gradients_of(plain)) < 1e-14);
   });
 }
 

@@ -1,6 +1,7 @@
 // Models that are cut by a plan, on 1 to 4 ranks, against the same model on one.
 #include "distributed/tensor_parallel/tensor_parallel.h"
 
+#include "autograd/autocast.h"
 #include "autograd/reduce.h"
 #include "core/error.h"
 #include "distributed/clip.h"
@@ -140,6 +141,13 @@ TEST_CASE("joined logits are the whole model's, in copies of the model too") {
     }
     CHECK_NOTHROW(nn::summary(gpt, {3, kTokens}, Dtype::int64));
     CHECK_THROWS_AS(cut_loss(parallel, gpt, text(0)), ValueError);  // that one is for cut logits
+
+    Gpt other = make_gpt(gpt2(), Dtype::float64);
+    const TensorParallel cut(other, gpt_plan(), ranks);
+    const Tensor logits = other(text(0).inputs);
+    CHECK(difference({{"y", cut.joined("head", logits)}}, {{"y", expected}}) < kExact);
+    CHECK_THROWS_AS(cut.joined("norm", logits), ValueError);
+    CHECK_THROWS_AS(cut.joined("head", expected), ShapeError);
   });
 }
 
@@ -288,6 +296,19 @@ TEST_CASE("every rank starts with rank 0's numbers") {
     const TensorParallel parallel(gpt, gpt_plan(), ranks);
     CHECK(difference(parallel.whole(gpt.parameters()),
                      make_gpt(gpt2(), Dtype::float32).parameters()) == 0);
+  });
+}
+
+TEST_CASE("inside an Autocast the dtypes are those of the whole model") {
+  run_ranks(2, [](Communicator& ranks) {
+    Gpt whole = make_gpt(gpt2(), Dtype::float32), gpt = make_gpt(gpt2(), Dtype::float32);
+    const TensorParallel parallel(gpt, gpt_plan({.sequence = true}), ranks);
+    const Autocast guard;
+    CHECK(gpt.blocks[0].feed_forward.down(randn({1, 2, 48})).dtype() ==
+          whole.blocks[0].feed_forward.down(randn({1, 2, 96})).dtype());
+    const Tensor expected = whole_loss(whole, text(0)), loss = cut_loss(parallel, gpt, text(0));
+    CHECK(loss.dtype() == expected.dtype());
+    CHECK(loss.item<float>() == doctest::Approx(expected.item<float>()).epsilon(0.01));
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include "autograd/autocast.h"
 #include "autograd/elementwise.h"
 #include "autograd/engine.h"
 #include "autograd/reduce.h"
@@ -71,6 +72,14 @@ TEST_CASE("in float32 and bfloat16 to their digits") {
       CHECK(loss.item<double>() ==
             doctest::Approx(expected).epsilon(dtype == Dtype::float32 ? 1e-6 : 1e-2));
     }
+  });
+}
+
+TEST_CASE("inside an Autocast the loss is float32, as that of whole logits") {
+  run_ranks(2, [](Communicator& ranks) {
+    const Autocast guard;
+    const Tensor x = own(logits({.dtype = Dtype::bfloat16}), ranks);
+    CHECK(vocabulary_cross_entropy(x, targets(), kClasses, ranks).dtype() == Dtype::float32);
   });
 }
 
