@@ -27,10 +27,10 @@ def capstan_script_test(name, script, program, data = [], size = "small", tags =
         tags = tags + ["cpu:2"],
     )
 
-def capstan_tests(deps = [], programs = None, sizes = {}):
+def capstan_tests(deps = [], programs = None, sizes = {}, np = [1, 2, 3, 4, 5]):
     """The tests of a folder and those below it, by the names of their files.
 
-    - X_mpi_test.cc runs on 1 to 5 ranks (capstan_mpi_test).
+    - X_mpi_test.cc runs on each of `np` ranks (capstan_mpi_test).
     - Any other X_test.cc is a program of its own (capstan_test).
     - X_test.sh tests a program (capstan_script_test): that of Y_program.cc, where X is Y or begins with Y_, or else X
       of the package `programs`.
@@ -42,6 +42,7 @@ def capstan_tests(deps = [], programs = None, sizes = {}):
       deps: the libraries under test.
       programs: the package of the programs under test.
       sizes: Bazel's size ("medium", "large") by the test's name, where it is not "small".
+      np: numbers of ranks.
     """
     headers = native.glob(["**/*.h"])
     data = native.glob(["**/testdata/**"])
@@ -51,7 +52,7 @@ def capstan_tests(deps = [], programs = None, sizes = {}):
         name = source[:-len(".cc")]
         size = sizes.get(name, "small")
         if name.endswith("_mpi_test"):
-            capstan_mpi_test(name = name, srcs = [source] + headers, deps = deps, data = data, size = size)
+            capstan_mpi_test(name = name, srcs = [source] + headers, deps = deps, data = data, np = np, size = size)
         else:
             capstan_test(name = name, srcs = [source] + headers, deps = deps, data = data, size = size)
 

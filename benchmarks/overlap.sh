@@ -1,12 +1,13 @@
 #!/bin/bash
-# benchmarks/overlap.sh: the communication that DDP hides, on two hosts with a link as slow as backward is long. Build
-# //benchmarks:overlap first. Needs namespaces (tools/netlab.sh), and tc with its token bucket filter.
+# benchmarks/overlap.sh [overlap|prefetch]: the communication that DDP, or ZeRO 3, hides, on two hosts with a link as slow
+# as computing is long. Build //benchmarks:overlap (or :prefetch) first. Needs namespaces (tools/netlab.sh), and tc with its token bucket filter.
 set -eu
 cd "$(dirname "$0")/.."
-program=$PWD/bazel-bin/benchmarks/overlap
+name=${1:-overlap}
+program=$PWD/bazel-bin/benchmarks/$name
 netlab=tools/netlab.sh
-[ -x "$program" ] || { echo "overlap.sh: bazel build //benchmarks:overlap first" >&2; exit 1; }
-[ -n "${NETLAB:-}" ] || exec "$netlab" up 2 "$0"
+[ -x "$program" ] || { echo "overlap.sh: bazel build //benchmarks:$name first" >&2; exit 1; }
+[ -n "${NETLAB:-}" ] || exec "$netlab" up 2 "$0" "$name"
 
 # ranks WORDS...: a rank on either host, joined by TCP.
 ranks() {
@@ -17,6 +18,6 @@ ranks() {
 }
 
 read -r time rate < <(ranks backward)
-echo "a backward pass takes $time ms; link of $rate kbit/s, on which the gradients take as long"
+echo "computing takes $time ms; link of $rate kbit/s, on which communication takes as long"
 for host in h1 h2; do "$netlab" slow $host "${rate}kbit"; done
 ranks compare

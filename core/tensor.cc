@@ -8,6 +8,7 @@
 
 #include "core/backend.h"
 #include "core/raise.h"
+#include "core/recipe.h"
 
 namespace capstan {
 namespace {
@@ -160,6 +161,9 @@ const Tensor& Tensor::grad() const {
 }
 
 Tensor empty(const Shape& shape, TensorOptions options) {
+  if (Recipe::recording() && options.device.kind == Device::Kind::cpu) {
+    options.device = Device::meta();
+  }
   const int64_t bytes = dense_bytes(shape, options.dtype);
   return Tensor(make_ref<TensorBody>(make_ref<Storage>(bytes, options.device), Layout::dense(shape),
                                      options.dtype));
@@ -243,7 +247,11 @@ void copy_elements(const Tensor& from, const Tensor& to) {
   check_not_repeated("copy", to);
   if (coincide(from, to)) return;
   if (from.device().kind != to.device().kind) {
-    if (to.device().kind == Device::Kind::meta) return;  // where there are no elements to write
+    if (to.device().kind == Device::Kind::meta) {  // where there are no elements to write
+      if (!Recipe::recording()) return;
+      raise<ValueError>("[recipe] elements {} come from elsewhere: make them while recording",
+                        from.shape());
+    }
     raise<DeviceError>("[copy] cannot copy from {} to {}", from.device(), to.device());
   }
   backend(to).copy(overlap(from, to) ? dense_copy(from) : from, to);

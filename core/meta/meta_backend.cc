@@ -17,6 +17,7 @@
 
 #include "core/costs.h"
 #include "core/raise.h"
+#include "core/recipe.h"
 #include "core/updates.h"
 
 namespace capstan {
@@ -40,7 +41,20 @@ int64_t bytes_of(const Tensors& tensors) {
 }
 
 void count(const char* kernel, int64_t flops, const Tensors& read, const Tensors& written) {
+  static constexpr std::string_view kRemembered[] = {"fill", "copy", "binary", "uniform", "normal"};
+  if (Recipe::recording() && std::ranges::count(kRemembered, kernel) == 0) {
+    raise<ValueError>(
+        "[recipe] '{}' cannot be repeated later: numbers start by filling, copying, adding, "
+        "multiplying, and from uniform and normal random numbers",
+        kernel);
+  }
   CountCosts::add(kernel, {1, flops, bytes_of(read), bytes_of(written)});
+}
+
+/// Keeps a kernel in the recipe that records, if one does.
+void remember(const std::string& what, const std::vector<Tensor>& reads, const Tensor& writes,
+              const Recipe::Kernel& kernel) {
+  if (Recipe* const recipe = Recipe::recording()) recipe->add(what, reads, writes, kernel);
 }
 
 /// `each` operations on every element, if they are fractions.
@@ -90,13 +104,22 @@ struct UpdateFlops {
 
 class MetaBackend final : public Backend {
  public:
-  void fill(const Tensor& out, double) override { count("fill", 0, {}, {&out}); }
-  void copy(const Tensor& in, const Tensor& out) override { count("copy", 0, {&in}, {&out}); }
+  void fill(const Tensor& out, double value) override {
+    count("fill", 0, {}, {&out});
+    remember(fmt::format("fill {}", value), {}, out,
+             [=](auto&, const Tensor& y) { backend(y).fill(y, value); });
+  }
+  void copy(const Tensor& in, const Tensor& out) override {
+    count("copy", 0, {&in}, {&out});
+    remember("copy", {in}, out, [](auto& x, const Tensor& y) { backend(y).copy(x[0], y); });
+  }
   void unary(Unary, const Tensor& in, const Tensor& out) override {
     count("unary", on_each(in), {&in}, {&out});
   }
-  void binary(Binary, const Tensor& a, const Tensor& b, const Tensor& out) override {
+  void binary(Binary op, const Tensor& a, const Tensor& b, const Tensor& out) override {
     count("binary", on_each(out), {&a, &b}, {&out});
+    remember(fmt::format("binary {}", static_cast<int>(op)), {a, b}, out,
+             [=](auto& x, const Tensor& y) { backend(y).binary(op, x[0], x[1], y); });
   }
   void compare(Compare, const Tensor& a, const Tensor& b, const Tensor& out) override {
     count("compare", on_each(a), {&a, &b}, {&out});
@@ -276,11 +299,17 @@ class MetaBackend final : public Backend {
   }
 
   // One operation brings a random number to its range.
-  void uniform(uint64_t, uint64_t, double, double, const Tensor& out) override {
+  void uniform(uint64_t seed, uint64_t offset, double low, double high,
+               const Tensor& out) override {
     count("uniform", on_each(out), {}, {&out});
+    remember(fmt::format("uniform {} {} {} {}", seed, offset, low, high), {}, out,
+             [=](auto&, const Tensor& y) { backend(y).uniform(seed, offset, low, high, y); });
   }
-  void normal(uint64_t, uint64_t, double, double, const Tensor& out) override {
+  void normal(uint64_t seed, uint64_t offset, double mean, double deviation,
+              const Tensor& out) override {
     count("normal", on_each(out), {}, {&out});
+    remember(fmt::format("normal {} {} {} {}", seed, offset, mean, deviation), {}, out,
+             [=](auto&, const Tensor& y) { backend(y).normal(seed, offset, mean, deviation, y); });
   }
   void integers(uint64_t, uint64_t, int64_t, uint64_t, const Tensor& out) override {
     count("integers", on_each(out), {}, {&out});

@@ -3,30 +3,27 @@
 
 #include <algorithm>
 
+#include "autograd/node.h"
 #include "core/storage.h"
 #include "distributed/buckets.h"
 
 namespace capstan::distributed {
-namespace {
-
-/// Makes `parameter`, in all its handles, the dense view of `flat` at `offset`.
-void move_into(const Tensor& flat, int64_t offset, const Tensor& parameter) {
-  Layout place = Layout::dense(parameter.shape());
-  place.offset = offset;
-  copy_elements(parameter, view_of(flat, place));
-  TensorBody& body = parameter.body();
-  body.storage = flat.body().storage;
-  body.layout = place;
+void become(const Tensor& tensor, const Tensor& place) {
+  TensorBody& body = tensor.body();
+  const bool moves = !(tensor.device() == place.device());
+  const bool trained = tensor.requires_grad();
+  body.storage = place.body().storage;
+  body.layout = place.layout();
   body.seen_writes = TensorBody::kApart;
+  if (!moves || !trained) return;
+  body.node = nullptr;  // which knows the device
+  require_grad(tensor);
 }
 
-}  // namespace
-
 FlatParameter::FlatParameter(std::string tag, NamedTensors parameters, Communicator& ranks,
-                             bool stays, Device shard_device)
+                             bool stays, Device shard_device, const Recipe* recipe, Device device)
     : tag_(std::move(tag)), parameters_(std::move(parameters)), rank_(ranks.rank()) {
-  const Tensor& first = parameters_[0].second;
-  const TensorOptions options{first.dtype(), first.device()};
+  const TensorOptions options{parameters_[0].second.dtype(), device};
   std::vector<int64_t> begins;
   int64_t elements = 0;
   for (const auto& [_, parameter] : parameters_) {
@@ -45,7 +42,11 @@ FlatParameter::FlatParameter(std::string tag, NamedTensors parameters, Communica
     } else {
       ranges_.push_back({});
     }
-    move_into(whole_, begins[p], parameter);
+    Layout place = Layout::dense(parameter.shape());
+    place.offset = begins[p];
+    const Tensor view = view_of(whole_, place);
+    copy_elements(recipe ? recipe->make(parameter, device) : parameter, view);
+    become(parameter, view);
   }
   shard_is_view_ = stays && shard_device == options.device;
   shard_ = view_of(whole_, {{length}, {1}, shard_begin});

@@ -15,6 +15,7 @@
 // change. The shard has memory of its own, or is its place in `whole` where that always stays.
 #pragma once
 
+#include "core/recipe.h"
 #include "core/tensor.h"
 #include "distributed/comm/communicator.h"
 
@@ -23,9 +24,10 @@ namespace capstan::distributed {
 class FlatParameter {
  public:
   /// `parameters`, at least one, are of one dtype on one device; they keep their numbers. With
-  /// `stays` and a shard on the same device, `whole` always has memory.
+  /// `stays` and a shard on the same device, `whole` always has memory. Given a recipe, the numbers
+  /// of `parameters`, which are on meta, are made one after the other, on `device`.
   FlatParameter(std::string tag, NamedTensors parameters, Communicator& ranks, bool stays,
-                Device shard_device);
+                Device shard_device, const Recipe* recipe, Device device);
 
   const std::string& tag() const { return tag_; }
   const NamedTensors& parameters() const { return parameters_; }
@@ -60,6 +62,10 @@ class FlatParameter {
   bool shard_is_view_ = false;
   int64_t gathered_ = 0;  // version of the shard when it was last gathered
 };
+
+/// Makes `tensor`, in all its handles, the view `place`, of the same shape and dtype. It is trained
+/// if it was.
+void become(const Tensor& tensor, const Tensor& place);
 
 /// A tensor over the elements of `flat` that are `range`, of as many axes as `shape` has, all of
 /// size 1 but the last: what goes by a parameter's number of axes (weight decay, say) still can.

@@ -6,6 +6,7 @@
 
 #include "autograd/node.h"
 #include "core/raise.h"
+#include "core/sha256.h"
 #include "distributed/clip.h"
 #include "distributed/replicate.h"
 #include "nn/state.h"
@@ -40,7 +41,7 @@ void check_options(const FsdpOptions& options, int ranks) {
   shards_of_each_rank(options.virtual_shards, ranks);
 }
 
-void check_plan(const std::vector<UnitPlan>& plan) {
+void check_plan(const std::vector<UnitPlan>& plan, const FsdpOptions& options) {
   const Tensor* first = nullptr;
   bool trained = false;
   for (const UnitPlan& unit : plan) {
@@ -51,6 +52,11 @@ void check_plan(const std::vector<UnitPlan>& plan) {
       raise<DeviceError>("[fsdp] all parameters must be on one device; '{}' is on {}, others on {}",
                          name, parameter.device(), first->device());
     }
+  }
+  const bool on_meta = first && first->device().kind == Device::Kind::meta;
+  if (on_meta != (options.recipe != nullptr)) {
+    raise<ValueError>(
+        "[fsdp] a model on meta comes with the recipe that recorded it, and no other does");
   }
   if (!trained) raise<ValueError>("[fsdp] the model has no parameter to train");
 }
@@ -64,10 +70,10 @@ Fsdp::Fsdp(nn::Module& model, Communicator& communicator, FsdpOptions options)
   communicator.together("fsdp", [&] {
     check_options(options_, communicator.size());
     plan = plan_units(model, options_.units);
-    check_plan(plan);
+    check_plan(plan, options_);
   });
   communicator.agree("the units of Fsdp", to_string(plan));
-  replicate(nn::state_dict(model), communicator, "the model's parameters and buffers");
+  start_equal(model);
   if (const int size = options_.shard_ranks; size > 0 && size < communicator.size()) {
     group_ = communicator.split(communicator.rank() / size, communicator.rank());
     replicas_ = communicator.split(communicator.rank() % size, communicator.rank());
@@ -78,6 +84,24 @@ Fsdp::Fsdp(nn::Module& model, Communicator& communicator, FsdpOptions options)
 }
 
 Fsdp::~Fsdp() = default;
+
+// Sees to it that all ranks start from the same numbers.
+void Fsdp::start_equal(nn::Module& model) {
+  if (!options_.recipe) {
+    return replicate(nn::state_dict(model), communicator_, "the model's parameters and buffers");
+  }
+  Sha256 hash;
+  const std::string text = options_.recipe->text();
+  hash.update(std::as_bytes(std::span(text)));
+  communicator_.agree("the recipe of the model (its seed, say)", hash.hex());
+  const auto make = [&](const Tensor& tensor) {
+    become(tensor, options_.recipe->make(tensor, options_.device));
+  };
+  for (const auto& [_, buffer] : model.buffers()) make(buffer);
+  for (const auto& [_, parameter] : model.parameters()) {
+    if (options_.stage < 3 && !parameter.requires_grad()) make(parameter);  // is not shared out
+  }
+}
 
 Communicator& Fsdp::group() { return group_ ? *group_ : communicator_; }
 
@@ -94,11 +118,12 @@ void Fsdp::share_out(const std::vector<UnitPlan>& plan) {
     if (kinds.empty()) continue;
     Unit& made = units_.emplace_back(Unit{unit.name, unit.module, {}});
     for (auto& [kind, parameters] : kinds) {
-      const Device device = parameters[0].second.device();
+      const Device device = options_.recipe ? options_.device : parameters[0].second.device();
       made.flats.push_back(std::make_unique<FlatParameter>(
           fmt::format("{} {}{}", unit.name.empty() ? "root" : unit.name, kind.first,
                       kind.second ? "" : ", frozen"),
-          std::move(parameters), group(), options_.stage < 3, options_.offload.value_or(device)));
+          std::move(parameters), group(), options_.stage < 3, options_.offload.value_or(device),
+          options_.recipe, device));
     }
   }
 }
@@ -207,6 +232,14 @@ ExactSum Fsdp::squares_of_gradients() {
 
 double Fsdp::clip_grad_norm(double limit) {
   return distributed::clip_grad_norm(parameters(), parameters(), limit, group());
+}
+
+int64_t Fsdp::bytes_sent() const {
+  int64_t bytes = 0;
+  for (const auto* made : {&group_, &replicas_, &gathers_}) {
+    if (*made) bytes += (*made)->traffic().bytes_sent;
+  }
+  return bytes;
 }
 
 const Overlap& Fsdp::gather_overlap() const {

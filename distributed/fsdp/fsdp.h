@@ -42,6 +42,7 @@
 
 #include <optional>
 
+#include "core/recipe.h"
 #include "distributed/fsdp/gathering.h"
 #include "distributed/fsdp/units.h"
 #include "distributed/reduced_path.h"
@@ -64,6 +65,10 @@ struct FsdpOptions {
   /// Hybrid sharding: so many neighbouring ranks, those of a host, say, share out the model, and
   /// each such group has a replica. What is gathered stays in the group. 0: all ranks.
   int shard_ranks = 0;
+  /// Of a model on meta, one that fits on no rank: its numbers are made on `device` unit by unit,
+  /// the same on all ranks, each of which keeps its shards. Rank 0's are not copied then.
+  const Recipe* recipe = nullptr;
+  Device device = {};
 };
 
 class Fsdp : public ReducedPath {
@@ -106,6 +111,8 @@ class Fsdp : public ReducedPath {
   [[nodiscard]] FullParameters full_parameters() { return FullParameters(*this); }
 
   const std::vector<Unit>& units() const { return units_; }
+  /// By the communicators that this made, beside the one that it was given.
+  int64_t bytes_sent() const;
   /// Of the gathers, over all passes so far; overlap() is that of the reductions.
   const Overlap& gather_overlap() const;
 
@@ -116,6 +123,7 @@ class Fsdp : public ReducedPath {
   void gradients_are_there() override;
 
   Communicator& group();
+  void start_equal(nn::Module& model);
   void share_out(const std::vector<UnitPlan>& plan);
   void connect(nn::Module& model);
 

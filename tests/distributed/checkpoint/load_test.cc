@@ -105,7 +105,7 @@ TEST_CASE("all that does not fit is said at once, on every rank") {
          });
   refuse(folder.path(), {"[checkpoint] there are two pieces [0:5] of bias"},
          [](Groups& wanted, int) { wanted["model"].push_back(wanted["model"][1]); });
-  refuse(folder.path(), {"rank 1: [checkpoint] the piece [0:5] of bias needs 5 values"},
+  refuse(folder.path(), {": [checkpoint] the piece [0:5] of bias needs 5 values"},
          [](Groups& wanted, int rank) {
            if (rank == 1) wanted["model"][1].values = zeros({6});
          });
@@ -155,8 +155,7 @@ TEST_CASE("a checkpoint that is damaged, or lacks files, is refused with their n
 
   const std::string manifest = read_file(folder.file("latest.json"));
   write_file(folder.file("latest.json"), manifest.substr(0, manifest.size() / 2));
-  refuse(folder.path(),
-         {"rank 0: [checkpoint] " + folder.file("latest.json") + " is not a manifest"});
+  refuse(folder.path(), {": [checkpoint] " + folder.file("latest.json") + " is not a manifest"});
   write_file(folder.file("latest.json"), manifest);
   load(folder.path(), {{"model", {whole("w", zeros({6, 4})), whole("bias", zeros({5}))}}},
        *make_self());

@@ -180,7 +180,7 @@ TEST_CASE("an error of the thread comes out on every rank at the next call, and 
     Saver saver(folder.path(), c);
     const Groups groups = groups_of(2, LayoutKind::flat, c, true);
     saver.save(groups);
-    CHECK_THROWS_WITH_AS(saver.finish(), Contains("rank 1: [write_atomically] "), SharedError);
+    CHECK_THROWS_WITH_AS(saver.finish(), Contains(": [write_atomically] "), SharedError);
     saver.finish();  // thrown once
     saver.save(groups);
     CHECK_THROWS_WITH_AS(saver.save(groups), Contains("exists and is not a file"), SharedError);
@@ -206,12 +206,12 @@ TEST_CASE("a save of what cannot be saved is refused on every rank, and begins n
            "w is float32 [1] on rank 0 and float32 [2] on rank 1");
     refuse({{"model", {{"w", Region::whole({4}).range(c.rank(), c.rank() + 1), zeros({1})}}}}, {},
            "of w, elements 2 to 3 of 4 are missing");
-    refuse({{c.rank() == 0 ? "a b" : "model", {}}}, {}, "rank 0: [checkpoint] groups are named");
+    refuse({{c.rank() == 0 ? "a b" : "model", {}}}, {}, ": [checkpoint] groups are named");
     refuse(small(1), {{"name", "\xff"}}, "must be UTF-8");
     if (c.rank() == 0) {
-      refuse({{"model", {{"w", Region::whole({4}), zeros({1})}}}}, {}, "rank 0: [checkpoint] ");
+      refuse({{"model", {{"w", Region::whole({4}), zeros({1})}}}}, {}, ": [checkpoint] ");
     } else {
-      refuse(small(1), {}, "rank 0: [checkpoint] the piece [0:4] of w needs 4 values, got [1]");
+      refuse(small(1), {}, ": [checkpoint] the piece [0:4] of w needs 4 values, got [1]");
     }
     saver.finish();
   });
@@ -228,7 +228,7 @@ TEST_CASE("folders in which nothing can be saved are refused at once") {
                        IoError);
   run_ranks(2, [&](Communicator& c) {
     const std::string path = c.rank() == 0 ? folder.file("good") : folder.file("file");
-    CHECK_THROWS_WITH_AS(Saver(path, c), Contains("rank 1: [checkpoint] cannot make the folder"),
+    CHECK_THROWS_WITH_AS(Saver(path, c), Contains(": [checkpoint] cannot make the folder"),
                          SharedError);
   });
   CHECK(Saver::paths("x") == std::vector<std::string>{"x/latest.json", "x/a", "x/b"});

@@ -299,6 +299,44 @@ TEST_CASE("after the first steps nothing asks the system for memory") {
   });
 }
 
+TEST_CASE("a model on meta is made shard by shard, with the numbers of one rank") {
+  for (int ranks : {1, 3}) {
+    for (int stage : {1, 2, 3}) {
+      run_ranks(ranks, [&](Communicator& c) {
+        manual_seed(11);
+        Odd expected;
+        manual_seed(11);
+        Recipe recipe;
+        Odd model = recipe.record([] { return Odd(); });
+        CHECK(model.in.weight.device() == Device::meta());
+        const Device device = Device::cpu(30 + c.rank());
+        Fsdp fsdp(model, c, {.stage = stage, .recipe = &recipe, .device = device});
+        {
+          const auto full = fsdp.full_parameters();
+          CHECK(weights_of(model) == weights_of(expected));
+          CHECK(model.in.weight.device() == device);
+        }
+        CHECK(model.in.weight.requires_grad());
+        CHECK(!model.blocks[0].up.weight.requires_grad());
+        const Tensor x = full({2, 7}, 0.5, {.device = device});
+        fsdp.backward(sum(model(x)));  // and it trains
+        CHECK(fsdp.clip_grad_norm(1) > 0);
+      });
+    }
+  }
+  run_ranks(2, [](Communicator& c) {
+    manual_seed(c.rank());
+    Recipe recipe;
+    Tower model = recipe.record([] { return Tower(); });
+    CHECK_THROWS_WITH_AS(Fsdp(model, c, {.recipe = &recipe}), doctest::Contains("its seed, say"),
+                         SharedError);
+    CHECK_THROWS_WITH_AS(Fsdp(model, c), doctest::Contains("comes with the recipe"), SharedError);
+    Tower real;
+    CHECK_THROWS_WITH_AS(Fsdp(real, c, {.recipe = &recipe}),
+                         doctest::Contains("comes with the recipe"), SharedError);
+  });
+}
+
 TEST_CASE("using it wrongly") {
   run_ranks(2, [](Communicator& c) {
     const Samples s = samples(0, c.rank(), 3);
