@@ -114,6 +114,7 @@
 #include "distributed/expert_parallel/mixture_of_experts.h"
 #include "distributed/fsdp/fsdp.h"
 #include "distributed/mesh/mesh.h"
+#include "distributed/pieces.h"
 #include "distributed/pipeline/cut.h"
 #include "distributed/pipeline/draw.h"
 #include "distributed/pipeline/pipeline.h"

@@ -46,9 +46,8 @@ class GradientPath {
   /// What this rank's optimizer steps, in the model's order: the parameters that require gradients,
   /// or its shards of them.
   virtual const NamedTensors& parameters() const = 0;
-  /// Which elements parameters()[i] holds, where `parameter` is all of that parameter: these, or
-  /// this rank's range of them.
-  virtual Region region(size_t /*i*/, const Region& parameter) const { return parameter; }
+  /// Which elements of the model's parameter parameters()[i] is: all of them, or a range.
+  virtual Region region(size_t i) const { return Region::whole(parameters()[i].second.shape()); }
 
   /// Runs backward from a loss that is the mean over `weight` samples or tokens. With Sync::yes the
   /// gradients of the window are those of all ranks when this returns. Throws ValueError for a

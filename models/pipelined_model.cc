@@ -35,11 +35,10 @@ class PipelinedModel : public Strategy {
 
   distributed::GradientPath& path() override { return *pipeline_; }
 
-  std::vector<Part> parts() override {
-    std::vector<Part> parts;
-    for (const auto& part : pipeline_->parts())
-      parts.push_back({part.chunk.get(), part.path.get()});
-    return parts;
+  std::vector<nn::Module*> modules() override {
+    std::vector<nn::Module*> chunks;
+    for (const auto& part : pipeline_->parts()) chunks.push_back(part.chunk.get());
+    return chunks;
   }
 
   Evaluation accumulate(data::Epoch& batches, int64_t count, const Generator& dropout) override {

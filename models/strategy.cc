@@ -2,7 +2,7 @@
 #include "models/strategy.h"
 
 #include <cstring>
-#include <map>
+#include <set>
 
 #include "autograd/views.h"
 #include "core/raise.h"
@@ -12,6 +12,7 @@
 #include "distributed/clip.h"
 #include "distributed/ddp.h"
 #include "distributed/fsdp/fsdp.h"
+#include "distributed/pieces.h"
 #include "distributed/power_sgd.h"
 #include "models/pipelined_model.h"
 #include "models/whole_model.h"
@@ -19,9 +20,7 @@
 namespace capstan::models {
 
 using distributed::Communicator;
-using distributed::Piece;
 using distributed::Pieces;
-using distributed::Region;
 
 Axes::Axes(const distributed::Mesh& mesh, Communicator& world)
     : mesh_(mesh),
@@ -92,41 +91,26 @@ std::unique_ptr<distributed::GradientPath> Strategy::make_path(nn::Module& modul
 }
 
 Pieces Strategy::model_pieces() {
-  Pieces parameters, buffers;
-  for (const Part& part : parts()) {
-    std::map<std::string, size_t> stepped;  // numbers of what the path trains
-    const size_t count = part.path ? part.path->parameters().size() : 0;
-    for (size_t i = 0; i < count; ++i) stepped.emplace(part.path->parameters()[i].first, i);
-    for (const auto& [name, tensor] : part.module->parameters()) {
-      const auto found = stepped.find(name);
-      if (found == stepped.end()) {
-        parameters.push_back(distributed::whole(name, tensor));
-      } else {
-        const size_t i = found->second;
-        parameters.push_back({name, part.path->region(i, Region::whole(tensor.shape())),
-                              part.path->parameters()[i].second});
-      }
+  Pieces parameters = distributed::pieces_of(path()), buffers;
+  std::set<std::string> trained;
+  for (const auto& [name, _] : path().parameters()) trained.insert(name);
+  for (nn::Module* module : modules()) {
+    for (const auto& [name, tensor] : module->parameters()) {
+      if (!trained.contains(name)) parameters.push_back(distributed::whole(name, tensor));
     }
-    for (const auto& [name, buffer] : part.module->buffers()) {
+    for (const auto& [name, buffer] : module->buffers()) {
       if (buffer.policy == nn::BufferPolicy::local) continue;
       buffers.push_back(distributed::whole(name, buffer));
     }
   }
-  if (tensor_) parameters = tensor_->pieces(parameters);
-  parameters.insert(parameters.end(), buffers.begin(), buffers.end());
-  return parameters;
+  Pieces pieces = tensor_ ? tensor_->pieces(parameters) : parameters;
+  pieces.insert(pieces.end(), buffers.begin(), buffers.end());
+  return pieces;
 }
 
 Pieces Strategy::optimizer_pieces(const optim::Optimizer& optimizer) {
-  std::map<std::string, Piece> parameters;
-  for (Piece& piece : model_pieces()) parameters.emplace(piece.name, std::move(piece));
-  Pieces pieces;
-  for (const auto& [name, values] : optimizer.state()) {
-    const Piece& parameter = parameters.at(name.substr(0, name.rfind('.')));
-    const bool is_like_it = values.rank() > 0 && values.shape() == parameter.values.shape();
-    pieces.push_back({name, is_like_it ? parameter.region : Region::whole(values.shape()), values});
-  }
-  return pieces;
+  const Pieces pieces = distributed::pieces_of(path(), optimizer.state());
+  return tensor_ ? tensor_->pieces(pieces) : pieces;
 }
 
 distributed::Groups Strategy::state() const {

@@ -88,13 +88,8 @@ class Strategy {
  protected:
   Strategy(const TrainOptions& options, Task& task, const Axes& axes);
 
-  /// The model, or those parts of it that this rank runs, and what trains each; null if nothing is
-  /// trained there.
-  struct Part {
-    nn::Module* module;
-    distributed::GradientPath* path;
-  };
-  virtual std::vector<Part> parts() = 0;
+  /// The model, or those parts of it that this rank runs.
+  virtual std::vector<nn::Module*> modules() = 0;
 
   /// Attaches what the options say to `module`: the model, or a part of it.
   std::unique_ptr<distributed::GradientPath> make_path(nn::Module& module,

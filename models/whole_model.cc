@@ -15,7 +15,7 @@ class WholeModel : public Strategy {
       : Strategy(options, task, axes), path_(make_path(model_.module(), order)) {}
 
   distributed::GradientPath& path() override { return *path_; }
-  std::vector<Part> parts() override { return {{&model_.module(), path_.get()}}; }
+  std::vector<nn::Module*> modules() override { return {&model_.module()}; }
 
   Evaluation accumulate(data::Epoch& batches, int64_t count, const Generator& dropout) override {
     Evaluation made;

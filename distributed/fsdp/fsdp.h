@@ -89,8 +89,8 @@ class Fsdp : public ReducedPath {
   /// Gathers the weights that other ranks stepped. A collective.
   void after_step() override;
   std::vector<int> order() const override { return {}; }
-  Region region(size_t i, const Region& parameter) const override {
-    return parameter.range(ranges_[i].first, ranges_[i].last);
+  Region region(size_t i) const override {
+    return Region::whole(leaves_[i].second.shape()).range(ranges_[i].first, ranges_[i].last);
   }
 
   /// While it lives, all parameters are whole, to be looked at, evaluated or saved. What is written

@@ -224,6 +224,15 @@ void Pipeline::learn_outcome() {
   }
 }
 
+Region Pipeline::region(size_t i) const {
+  for (const Part& part : parts_) {  // parameters() has theirs, one part after the other
+    const size_t count = part.path ? part.path->parameters().size() : 0;
+    if (i < count) return part.path->region(i);
+    i -= count;
+  }
+  raise<ValueError>("[pipeline] there are {} parameters", parameters_.size());
+}
+
 ExactSum Pipeline::squares_of_gradients() {
   ExactSum squares;
   together([&] {

@@ -140,8 +140,8 @@ TEST_CASE("layouts arrive, and what follows from them") {
   CHECK(o.layout.mesh(24).size("data") == 3);
   CHECK(
       to_string(o.layout, 24) ==
-      "2 stages (interleaved) x 3 parts of the data sharing weights, gradients and the optimizer's "
-      "state x 4 ranks a layer\n");
+      "2 stages (interleaved) x 3 parts of the data sharing gradients and the optimizer's state x "
+      "4 ranks a layer\n");
   CHECK_THROWS_WITH_AS(o.layout.mesh(12),
                        doctest::Contains("on 8 ranks, which must divide the ranks; there are 12"),
                        ValueError);

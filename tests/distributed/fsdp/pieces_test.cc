@@ -1,5 +1,5 @@
 // Pieces: the ranges that ranks own, together, are each tensor once, and hold its numbers.
-#include "distributed/fsdp/pieces.h"
+#include "distributed/pieces.h"
 
 #include <doctest/doctest.h>
 
