@@ -49,14 +49,14 @@ Layer& expect(Cut cut, const std::string& name, nn::Module& module) {
 
 }  // namespace
 
-/// Gives ranks different random numbers inside of regions, and equal ones outside. A region that
-/// was left by an exception goes on in the next one.
+/// Gives ranks different random numbers where they have different elements, and equal ones
+/// elsewhere. What was left by an exception goes on in the next such part.
 class OwnRandomNumbers {
  public:
   explicit OwnRandomNumbers(int rank) : rank_(rank) {}
   void begin() {
     Generator& generator = default_generator();
-    if (inside()) return;  // several tensors go in
+    if (inside()) return;  // several layers begin it
     shared_ = generator.seed();
     own_ = generator.fork(rank_).seed();
     generator = Generator(own_, generator.offset());
@@ -193,6 +193,7 @@ void Cutting::feed_forward(nn::Module& module, const std::string& name) {
   }
   const auto [last_name, last] = layers.back();
   layers.pop_back();
+  std::vector<nn::Linear*> columns;
   enter(module, name);
   for (const auto& [path, layer] : layers) {
     if (layer->weight.size(0) != last->weight.size(1)) {
@@ -202,9 +203,10 @@ void Cutting::feed_forward(nn::Module& module, const std::string& name) {
           path, layer->weight.shape(), last_name, last->weight.shape());
     }
     column(*layer, path, Parts::equal);
+    columns.push_back(layer);
   }
   row(*last, last_name);
-  own_random_numbers(module);
+  own_random_numbers(module, columns, *last);
 }
 
 void Cutting::heads(nn::MultiheadAttention& attention, const std::string& name) {
@@ -219,7 +221,8 @@ void Cutting::heads(nn::MultiheadAttention& attention, const std::string& name) 
   column(attention.key, child(name, "key"), Parts::equal);
   column(attention.value, child(name, "value"), Parts::equal);
   row(attention.out, child(name, "out"));
-  own_random_numbers(attention);
+  own_random_numbers(attention, {&attention.query, &attention.key, &attention.value},
+                     attention.out);
   changes_.push_back([&attention, n] {
     attention.heads /= n;
     attention.groups /= n;
@@ -255,7 +258,8 @@ void Cutting::sequence(nn::Module& module, const std::string& name, Cut cut) {
                       to_string(cut), name);
   }
   for (const auto& [path, _] : module.parameters()) partial_.insert(child(name, path));
-  own_random_numbers(module);
+  begin_own_random_numbers(module.on_input);
+  end_own_random_numbers(module.on_output);
   if (cut == Cut::sequence) return;
   replace(module.on_input, [&ranks = ranks_, tag = name](const Tensor& x) {
     if (x.rank() <= kSequenceAxis || x.size(kSequenceAxis) % ranks.size() != 0) {
@@ -302,15 +306,26 @@ void Cutting::join(nn::Linear& linear, const std::string& name) {
   });
 }
 
-void Cutting::own_random_numbers(nn::Module& module) {
-  replace(module.on_input, [random = random_](const Tensor& x) {
+void Cutting::begin_own_random_numbers(HookList<Tensor(const Tensor&)>& list) {
+  replace(list, [random = random_](const Tensor& x) {
     random->begin();
     return x;
   });
-  replace(module.on_output, [random = random_](const Tensor& y) {
+}
+
+void Cutting::end_own_random_numbers(HookList<Tensor(const Tensor&)>& list) {
+  replace(list, [random = random_](const Tensor& x) {
     random->end();
-    return y;
+    return x;
   });
+}
+
+/// From the first layer whose results are cut to the sum; or, where that is cut along the sequence,
+/// to the end of the module.
+void Cutting::own_random_numbers(nn::Module& module, const std::vector<nn::Linear*>& columns,
+                                 nn::Linear& row) {
+  for (nn::Linear* column : columns) begin_own_random_numbers(column->on_output);
+  end_own_random_numbers(sequence_ ? module.on_output : row.on_product);
 }
 
 /// Finds the slice of each parameter, under all its names, which must agree.

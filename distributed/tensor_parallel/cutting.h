@@ -64,7 +64,10 @@ class Cutting {
   void enter(nn::Module& module, const std::string& name);
   void leave(nn::Linear& linear, const std::string& name);
   void join(nn::Linear& linear, const std::string& name);
-  void own_random_numbers(nn::Module& module);
+  void begin_own_random_numbers(HookList<Tensor(const Tensor&)>& list);
+  void end_own_random_numbers(HookList<Tensor(const Tensor&)>& list);
+  void own_random_numbers(nn::Module& module, const std::vector<nn::Linear*>& columns,
+                          nn::Linear& row);
 
   void resolve();
   void cut_parameters();
@@ -79,7 +82,7 @@ class Cutting {
   std::map<std::string, ParameterSlice> slices_;
   std::map<std::string, int64_t> classes_;
   std::vector<std::function<void()>> changes_;  // to modules
-  std::shared_ptr<OwnRandomNumbers> random_;    // of all regions, and of copies of modules
+  std::shared_ptr<OwnRandomNumbers> random_;    // of the whole model, and of its copies
   std::vector<HookHandle> hooks_;
 };
 

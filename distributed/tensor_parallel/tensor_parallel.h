@@ -20,9 +20,10 @@
 // gradient on each rank; a hook adds these up when backward completes them, once.
 //
 // Random numbers. A model starts with the same numbers on any number of ranks: it is made whole,
-// from one seed, and then cut. Dropout between regions works on equal tensors and must drop the
-// same; inside a region, or on parts of a sequence, ranks have different elements and must not. So
-// there the default generator makes way for one forked by rank, and goes on afterwards.
+// from one seed, and then cut. Dropout of tensors that all ranks have must drop the same on all; of
+// cut ones, or of parts of a sequence, it must not. So from the first layer that cuts to the sum,
+// and in modules that work on parts, the default generator makes way for one forked by rank. (Rules
+// that name single Linear layers cannot tell where that ends: dropout between those drops alike.)
 #pragma once
 
 #include "autograd/softmax.h"

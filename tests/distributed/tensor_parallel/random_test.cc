@@ -38,53 +38,57 @@ bool equal_on_all(const Tensor& x, Communicator& ranks) {
   return std::set<std::string>(texts.begin(), texts.end()).size() == 1;
 }
 
-/// A region with dropout inside, and dropout around it.
+/// A feed-forward part with dropout before, inside and after its region, which remembers what each
+/// dropped.
 struct Layer : nn::Module {
   nn::Dropout before{0.5};
-  nn::FeedForward inside{8, {.hidden = 64, .dropout = 0.5}};
+  nn::Linear up{8, 64};
+  nn::Dropout inside{0.5};
+  nn::Linear down{64, 8};
   nn::Dropout after{0.5};
-  CAPSTAN_MODULE(Layer, before, inside, after)
+  CAPSTAN_MODULE(Layer, before, up, inside, down, after)
 
-  Tensor seen_before, seen_inside, seen_after;
+  Tensor kept[3];
   Tensor forward(const Tensor& x) {
-    seen_before = before(ones({64}));
-    const HookHandle handle = inside.dropout.after_forward.add(
-        [this](nn::Module&, std::span<const Tensor> y) { seen_inside = not_equal(y[0], 0); });
-    const Tensor y = inside(x);
-    seen_after = after(ones({64}));
-    return y;
+    const auto drop = [](nn::Dropout& dropout, const Tensor& x, Tensor& kept) {
+      kept = not_equal(detach(dropout(ones(x.shape()))), 0);
+      return x * kept;
+    };
+    const Tensor y = up(drop(before, x, kept[0]));
+    return drop(after, down(drop(inside, y, kept[1])), kept[2]);
   }
 };
 
-TEST_CASE("dropout differs inside of a region, is the same outside, and in the next pass another") {
-  run_ranks(2, [](Communicator& ranks) {
-    manual_seed(5);
-    Layer layer;
-    // All features pass the relu, so that zeros are dropout's.
-    fill_elements(detach(layer.inside.up.weight), 1);
-    fill_elements(detach(*layer.inside.up.bias), 1);
-    const TensorParallel parallel(layer, {{{"inside", Cut::feed_forward}}}, ranks);
-    Tensor first;
-    for (int pass = 0; pass < 2; ++pass) {
-      const Tensor y = layer(ones({4, 8}));
-      CHECK(equal_on_all(layer.seen_before, ranks));
-      CHECK_FALSE(equal_on_all(layer.seen_inside, ranks));
-      CHECK(equal_on_all(layer.seen_after, ranks));
-      CHECK(equal_on_all(y, ranks));
-      CHECK(ranks.all_gather_strings(std::to_string(default_generator().offset()))[0] ==
-            std::to_string(default_generator().offset()));
-      const double kept = sum(cast(layer.seen_inside, Dtype::float64)).item<double>() / (4 * 32);
-      CHECK(std::abs(kept - 0.5) < 0.2);
-      if (pass == 0) {
-        first = layer.seen_inside;
-      } else {
-        CHECK(first.to_vector<int>() != layer.seen_inside.to_vector<int>());
+TEST_CASE(
+    "dropout differs where tensors are cut, is the same elsewhere, and another in each pass") {
+  for (bool sequence : {false, true}) {
+    run_ranks(2, [sequence](Communicator& ranks) {
+      manual_seed(5);
+      Layer layer;
+      const TensorParallel parallel(layer, {{{"", Cut::feed_forward}}, sequence}, ranks);
+      std::vector<int> last[3];
+      for (int pass = 0; pass < 3; ++pass) {
+        const Tensor y = layer(ones({2, sequence ? 2 : 4, 8}));
+        CHECK(equal_on_all(layer.kept[0], ranks));
+        CHECK_FALSE(equal_on_all(layer.kept[1], ranks));
+        // After a scatter ranks have parts of the sequence, else equal tensors.
+        CHECK(equal_on_all(layer.kept[2], ranks) == !sequence);
+        if (!sequence) CHECK(equal_on_all(y, ranks));
+        CHECK(equal_on_all(scalar(default_generator().offset()), ranks));
+        CHECK(default_generator().seed() == 5);
+        for (int i = 0; i < 3; ++i) {
+          const std::vector<int> kept = layer.kept[i].to_vector<int>();
+          CHECK(kept != last[i]);
+          last[i] = kept;
+        }
+        const double part = mean(cast(layer.kept[1], Dtype::float64)).item<double>();
+        CHECK(std::abs(part - 0.5) < 0.2);
       }
-    }
-    layer.eval();
-    layer(ones({4, 8}));
-    CHECK(all(layer.seen_inside).item<bool>());
-  });
+      layer.eval();
+      layer(ones({2, sequence ? 2 : 4, 8}));
+      for (const Tensor& kept : layer.kept) CHECK(all(kept).item<bool>());
+    });
+  }
 }
 
 TEST_CASE("copies have regions of their own, and an error inside of one does no harm") {
