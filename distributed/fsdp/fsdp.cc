@@ -248,6 +248,12 @@ double Fsdp::clip_grad_norm(double limit) {
   return norm;
 }
 
+bool Fsdp::unscale(const optim::GradScaler& scaler) {
+  const Tensor finite = full({}, scaler.unscale(parameters()), {.dtype = Dtype::uint8});
+  group().all_reduce(finite, Reduce::min, "all gradients are finite").wait();
+  return finite.item<bool>();
+}
+
 int64_t Fsdp::bytes_sent() const {
   int64_t bytes = 0;
   for (const auto* made : {&group_, &replicas_, &gathers_}) {
