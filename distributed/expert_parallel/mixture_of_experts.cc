@@ -27,22 +27,6 @@ Tensor scale_gradient(const Tensor& x, double factor) {
                 [factor](const Tensor& grad) { return gradients(grad * factor); });
 }
 
-/// Rows of x [rows, width]: out[r] of them to rank r, in[r] from it. Backward they go back.
-Tensor exchange(const Tensor& x, const Counts& out, const Counts& in, Communicator& ranks,
-                const std::string& tag) {
-  const auto elements = [width = x.size(1)](Counts rows) {
-    for (int64_t& count : rows) count *= width;
-    return rows;
-  };
-  const int64_t rows = std::accumulate(in.begin(), in.end(), int64_t{0});
-  const Tensor y = empty({rows, x.size(1)}, {x.dtype(), x.device()});
-  ranks.all_to_all(dense_copy(x), elements(out), y, elements(in), tag).wait();
-  return record("exchange", y, inputs(x),
-                [out, in, &ranks, tag = "gradient of " + tag](const Tensor& grad) {
-                  return gradients(exchange(grad, in, out, ranks, tag));
-                });
-}
-
 /// The choices of this rank's tokens, sorted by expert.
 struct Choices {
   std::vector<int64_t> order;  // token * chosen + rank of the choice, as they are sent
@@ -173,7 +157,7 @@ Tensor MixtureOfExperts::forward(const Tensor& x) {
   std::vector<int64_t> token_of;
   for (int64_t place : choices.order) token_of.push_back(place / chosen);
   const Tensor traveling = take_rows(tokens, to_tensor(token_of));
-  const Tensor here = exchange(traveling, out, in, ranks, "tokens");
+  const Tensor here = differentiable::all_to_all(traveling, out, in, ranks, "tokens");
 
   // What is between these has the gradients of its parameters divided by the ranks, and not that of
   // x.
@@ -192,7 +176,7 @@ Tensor MixtureOfExperts::forward(const Tensor& x) {
   const Tensor done = scale_gradient(take_rows(cat(results), to_tensor(inverse(order))), 1 / n);
 
   // And back, each weighted, to its token.
-  const Tensor back = exchange(done, in, out, ranks, "results of experts");
+  const Tensor back = differentiable::all_to_all(done, in, out, ranks, "results of experts");
   const Tensor gates = chosen == 1 ? best.values : best.values / sum(best.values, {1}, true);
   const Tensor weights = take_rows(reshape(gates, {-1, 1}), to_tensor(choices.order));
   const Tensor none = zeros(tokens.shape(), {x.dtype(), x.device()});

@@ -234,6 +234,10 @@ double Fsdp::clip_grad_norm(double limit) {
   return distributed::clip_grad_norm(parameters(), parameters(), limit, group());
 }
 
+bool Fsdp::unscale(const optim::GradScaler& scaler) {
+  return distributed::unscale(scaler, parameters(), group());
+}
+
 int64_t Fsdp::bytes_sent() const {
   int64_t bytes = 0;
   for (const auto* made : {&group_, &replicas_, &gathers_}) {

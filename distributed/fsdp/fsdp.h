@@ -46,6 +46,7 @@
 #include "distributed/fsdp/gathering.h"
 #include "distributed/fsdp/units.h"
 #include "distributed/reduced_path.h"
+#include "optim/grad_scaler.h"
 
 namespace capstan::distributed {
 
@@ -86,6 +87,9 @@ class Fsdp : public ReducedPath {
   /// As optim::clip_grad_norm(), over all shards: each element of the model counts once.
   double clip_grad_norm(double limit) override;
   ExactSum squares_of_gradients() override;
+  /// As scaler.unscale(parameters()), but false on all ranks if it is on one: either all step, or
+  /// none. A collective.
+  bool unscale(const optim::GradScaler& scaler);
   /// Gathers the weights that other ranks stepped. A collective.
   void after_step() override;
   std::vector<int> order() const override { return {}; }

@@ -3,6 +3,7 @@
 
 #include <doctest/doctest.h>
 
+#include <chrono>
 #include <cmath>
 
 #include "autograd/checkpoint.h"
@@ -234,6 +235,23 @@ TEST_CASE("the norm of all gradients counts each element once") {
   });
 }
 
+TEST_CASE("one rank's overflow keeps all ranks from stepping") {
+  run_ranks(3, [](Communicator& c) {
+    Tower model;
+    Fsdp fsdp(model, c, {.stage = 2});
+    const optim::GradScaler scaler({.start = 4});
+    const Samples s = samples(0, c.rank(), 3);
+    fsdp.backward(scaler.scale(cross_entropy(model(s.x), s.y)), 3);
+    const double norm = fsdp.clip_grad_norm(1e9);
+    CHECK(fsdp.unscale(scaler));
+    CHECK(fsdp.clip_grad_norm(1e9) == doctest::Approx(norm / 4));
+    for (const auto& [_, part] : fsdp.parameters()) {
+      if (c.rank() == 1) fill_elements(part.grad(), INFINITY);
+    }
+    CHECK(!fsdp.unscale(scaler));
+  });
+}
+
 TEST_CASE("half precision: sums in float32 on request, master weights of the shards") {
   const auto train_half = [](Communicator& c, int stage, std::optional<Dtype> sums) {
     manual_seed(4);
@@ -378,6 +396,35 @@ TEST_CASE("using it wrongly") {
                            GradientError);
     }
   });
+}
+
+TEST_CASE("a rank that throws ends the passes of the others, wherever these are") {
+  for (int where : {0, 1, 2}) {
+    const auto begin = std::chrono::steady_clock::now();
+    const auto run = [&](Communicator& c) {
+      Tower model;
+      Fsdp fsdp(model, c);
+      optim::Sgd sgd(fsdp.parameters(), {});
+      for (int step = 0; step < 4; ++step) {
+        const Samples s = samples(step, c.rank(), 3);
+        const bool fails = c.rank() == 1 && step == 2;
+        if (fails && where == 0) throw ValueError("no more samples");
+        if (c.rank() == 2) {
+          fsdp.backward_without_data();
+        } else {
+          const Tensor loss = cross_entropy(model(s.x), s.y);
+          if (fails && where == 1) throw ValueError("no more samples");
+          fsdp.backward(loss, 3);
+        }
+        if (fails && where == 2) throw ValueError("no more samples");
+        sgd.step(0.1);
+        fsdp.after_step();
+        sgd.zero_grad();
+      }
+    };
+    CHECK_THROWS_WITH_AS(run_ranks(3, run), "no more samples", ValueError);
+    CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(60));
+  }
 }
 
 /// Does not use its second block.
