@@ -2,6 +2,7 @@
 #include "distributed/fsdp/flat_parameter.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "autograd/node.h"
 #include "core/storage.h"
@@ -61,10 +62,7 @@ Tensor FlatParameter::own_place() const {
   return view_of(whole_, {shard_.shape(), {1}, rank_ * shard_.numel()});
 }
 
-void FlatParameter::adopt() {
-  copy_elements(own_place(), shard_);
-  gathered_ = shard_.version();
-}
+void FlatParameter::adopt() { copy_elements(own_place(), shard_); }
 
 Work FlatParameter::gather(Communicator& ranks) {
   Storage& storage = whole_.storage();
@@ -73,8 +71,7 @@ Work FlatParameter::gather(Communicator& ranks) {
     return ranks.all_gather(own_place(), whole_, "gather " + tag_);
   }
   storage.refill();
-  if (gathered_ != shard_.version()) storage.bump_version();  // what a tape saved is gone
-  gathered_ = shard_.version();
+  if (std::exchange(changed_, false)) storage.bump_version();  // what a tape saved is gone
   // Otherwise what comes back is what was there. So it is written through another storage over the
   // same memory, past the counter by which the tape would take it for a change.
   const auto other = make_ref<Storage>(storage.data(), storage.bytes(), storage.device(),

@@ -45,6 +45,8 @@ class FlatParameter {
   bool is_gathered() const { return whole_.storage().data() || whole_.numel() == 0; }
   /// Starts to fetch the other ranks' shards into `whole`. A collective of `ranks`.
   Work gather(Communicator& ranks);
+  /// Tells that the next gather brings other numbers, so that the tape sees a change.
+  void shard_changed() { changed_ = true; }
   /// Gives the memory of `whole` back, once it has arrived.
   void release();
   /// Takes over what was written into this rank's part of `whole`.
@@ -60,7 +62,7 @@ class FlatParameter {
   std::vector<Range> ranges_;
   int rank_ = 0;
   bool shard_is_view_ = false;
-  int64_t gathered_ = 0;  // version of the shard when it was last gathered
+  bool changed_ = false;  // since the last gather
 };
 
 /// Makes `tensor`, in all its handles, the view `place`, of the same shape and dtype. It is trained

@@ -218,7 +218,7 @@ void Fsdp::gradients_are_there() {
 }
 
 void Fsdp::after_step() {
-  if (options_.stage == 3) return;  // weights are gathered when they are used
+  if (gathering_) return gathering_->weights_changed();  // they are gathered when they are used
   std::vector<Work> works;
   for (const Unit& unit : units_) {
     for (const auto& flat : unit.flats) works.push_back(flat->gather(group()));

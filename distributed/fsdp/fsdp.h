@@ -90,7 +90,8 @@ class Fsdp : public ReducedPath {
   /// As scaler.unscale(parameters()), but false on all ranks if it is on one: either all step, or
   /// none. A collective.
   bool unscale(const optim::GradScaler& scaler);
-  /// Gathers the weights that other ranks stepped. A collective.
+  /// To be called behind every step: shares the new weights, at once or, in stage 3, when they are
+  /// used. A collective.
   void after_step() override;
   std::vector<int> order() const override { return {}; }
   Region region(size_t i) const override {

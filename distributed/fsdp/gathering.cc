@@ -74,6 +74,18 @@ void Gathering::pass_ends() {
   if (!gathers_.empty()) last_gathers_ = std::exchange(gathers_, {});
 }
 
+// A forward pass without a backward leaves units gathered.
+void Gathering::weights_changed() {
+  for (Unit& unit : units_) {
+    for (const auto& flat : unit.flats) flat->shard_changed();
+  }
+  for (size_t u = 0; u < units_.size(); ++u) release(static_cast<int>(u));
+  if (held_ == 0) return;
+  for (Unit& unit : units_) {
+    for (const auto& flat : unit.flats) meter_.wait(flat->gather(ranks_));
+  }
+}
+
 void Gathering::pass_without_data() {
   const std::vector<int> order = last_gathers_.empty() ? order_of_the_model() : last_gathers_;
   for (int unit : order) {

@@ -61,6 +61,8 @@ class Gathering {
   void pass_without_data();
   /// Gives back what is left when a backward pass has ended.
   void pass_ends();
+  /// Sees to it that weights of before a step are not used after it. A collective.
+  void weights_changed();
 
   /// Gathers all units, and releases none until as many calls of let_go().
   void hold_all();

@@ -427,6 +427,33 @@ TEST_CASE("a rank that throws ends the passes of the others, wherever these are"
   }
 }
 
+TEST_CASE("a forward pass without a backward leaves no old weights behind") {
+  run_ranks(3, [](Communicator& c) {
+    manual_seed(8);
+    Tower model, twin = model.clone();
+    Fsdp fsdp(model, c, {.reshard_after_forward = false});
+    Ddp ddp(twin, c);
+    optim::Sgd sharded(fsdp.parameters(), {}), whole(twin.parameters(), {});
+    const Samples s = samples(0, 0, 3);
+    fsdp.backward(cross_entropy(model(s.x), s.y), 3);
+    ddp.backward(cross_entropy(twin(s.x), s.y), 3);
+    model(s.x);  // recorded, and not used
+    sharded.step(1);
+    whole.step(1);
+    fsdp.after_step();
+    const Floats expected = twin(s.x).to_vector<float>();
+    check_near(model(s.x).to_vector<float>(), expected);
+    {
+      const auto held = fsdp.full_parameters();
+      sharded.step(1);
+      whole.step(1);
+      fsdp.after_step();
+      check_near(weights_of(model), weights_of(twin));
+    }
+    check_near(model(s.x).to_vector<float>(), twin(s.x).to_vector<float>());
+  });
+}
+
 /// Does not use its second block.
 struct Lazy : nn::Module {
   nn::ModuleList<Block> blocks{2};
