@@ -16,7 +16,9 @@ int64_t count_correct(const Tensor& logits, const Tensor& labels) {
 
 Evaluation evaluate(const Classifier& model, const data::Dataset& dataset,
                     distributed::Communicator& communicator, int64_t batch) {
-  const auto logits_of = [&](const Tensor& inputs) { return std::optional(model(inputs)); };
+  const auto logits_of = [&](const Tensor& inputs) {
+    return inputs.size(0) > 0 ? std::optional(model(inputs)) : std::nullopt;
+  };
   model.module().eval();
   const Evaluation result =
       evaluate(logits_of, dataset, communicator.rank(), communicator.size(), communicator, batch);
@@ -32,7 +34,6 @@ Evaluation evaluate(const LogitsOf& logits_of, const data::Dataset& dataset, int
 
   const NoGrad guard;
   for (const data::Batch& samples : loader.epoch(0)) {
-    if (samples.size() == 0) continue;
     const std::optional<Tensor> logits = logits_of(samples.inputs);
     if (!logits) continue;
     const Tensor labels = flatten(samples.labels);

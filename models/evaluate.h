@@ -22,7 +22,8 @@ struct Evaluation {
   double accuracy() const { return static_cast<double>(correct) / static_cast<double>(samples); }
 };
 
-/// Inputs of a batch to its logits, or to nothing where another rank has and counts them.
+/// Inputs of a batch, which may be empty, to its logits, or to nothing where there are none or
+/// another rank has and counts them.
 using LogitsOf = std::function<std::optional<Tensor>(const Tensor& inputs)>;
 
 /// Every sample counts exactly once, on any number of ranks, none of which needs to have as many as

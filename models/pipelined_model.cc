@@ -61,6 +61,7 @@ class PipelinedModel : public Strategy {
   }
 
   std::optional<Tensor> logits(const Tensor& inputs) override {
+    if (inputs.size(0) == 0) return std::nullopt;  // on all stages alike
     const Autocast guard(model_.autocast_dtype());
     model_.module().eval();
     const std::vector<Tensors> outputs = pipeline_->evaluate({{model_.prepare(inputs)}});
