@@ -4,6 +4,8 @@
 #include <chrono>
 #include <csignal>
 
+#include "distributed/comm/last_words.h"
+
 namespace capstan::models {
 namespace {
 
@@ -15,7 +17,10 @@ std::atomic<Clock::rep> first_request{0};
 void request_stop(int signal) {
   const Clock::rep now = Clock::now().time_since_epoch().count();
   Clock::rep first = 0;
-  if (first_request.compare_exchange_strong(first, now)) return;
+  if (first_request.compare_exchange_strong(first, now)) {
+    distributed::LastWords::speak();
+    return;
+  }
   if (Clock::duration(now - first) <= kSameRequest) return;
   std::signal(signal, SIG_DFL);
   std::raise(signal);

@@ -1,5 +1,7 @@
 // Defines how a running program is asked to stop: SIGTERM and SIGINT become a flag, which a
-// training loop looks at between steps, so that it can save what it has.
+// training loop looks at between steps, so that it can save what it has. It may never come to look,
+// if it waits for a rank that is dead and the launcher kills it next: so the flight records are
+// left at once, and taken back if the program ends well (run_main).
 #pragma once
 
 #include <chrono>

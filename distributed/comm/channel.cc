@@ -97,10 +97,12 @@ void Channel::compare_calls(int peer, const Call& theirs) const {
   const int mine = transport_.rank();
   const bool first = mine < peer;
   raise<MismatchError>(
-      "[{}] the ranks' calls differ: rank {} made {}, rank {} made {}; every rank must make the "
-      "same calls in the same order",
-      to_string(first ? call_.kind : theirs.kind), std::min(mine, peer),
-      to_string(first ? call_ : theirs), std::max(mine, peer), to_string(first ? theirs : call_));
+      "[{}] the ranks' calls differ: {} made {}, {} made {}; every rank must make the same calls "
+      "in "
+      "the same order",
+      to_string(first ? call_.kind : theirs.kind), transport_.name(std::min(mine, peer)),
+      to_string(first ? call_ : theirs), transport_.name(std::max(mine, peer)),
+      to_string(first ? theirs : call_));
 }
 
 void Channel::meet() {
@@ -168,9 +170,11 @@ std::byte* Channel::scratch(int64_t bytes) {
 }
 
 void Channel::timed_out(int peer) const {
-  raise<CommError>("[{}] {} did not finish within {} s: rank {} waited for rank {}",
-                   to_string(call_.kind), to_string(call_), options_.timeout.count() / 1000.0,
-                   transport_.rank(), peer);
+  throw LateError(
+      fmt::format("[{}] {} did not finish within {} s: {} waited for {}", to_string(call_.kind),
+                  to_string(call_), options_.timeout.count() / 1000.0,
+                  transport_.name(transport_.rank()), transport_.name(peer)),
+      peer);
 }
 
 }  // namespace capstan::distributed

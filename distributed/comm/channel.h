@@ -28,6 +28,12 @@ struct MismatchError : CommError {
   using CommError::CommError;
 };
 
+/// A call did not finish in time, since this rank waited for `peer`.
+struct LateError : CommError {
+  LateError(const std::string& text, int peer) : CommError(text), peer(peer) {}
+  int peer;
+};
+
 class Channel {
  public:
   Channel(Transport& transport, const CommOptions& options);

@@ -182,8 +182,8 @@ class Communicator {
   /// pass the same text: options, a list of parameters, a plan of buckets.
   void agree(std::string_view what, const std::string& text);
   /// Runs `fn` on each rank. If it throws on any, every rank throws SharedError with the message of
-  /// the lowest such rank, after "rank N: " unless all ranks failed with that same message. Use it
-  /// around what can fail on one rank alone: opening a file, parsing options.
+  /// the lowest such rank, after "rank N on HOST: " unless all failed with that same message. Use
+  /// it around what can fail on one rank alone: opening a file, parsing options.
   void together(std::string_view what, const std::function<void()>& fn);
 
   /// A communicator of the ranks that pass the same color, ordered by key, then by rank. A negative

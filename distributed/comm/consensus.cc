@@ -78,8 +78,10 @@ void Communicator::agree(std::string_view what, const std::string& text) {
   const size_t difference =
       std::mismatch(texts[0].begin(), texts[0].end(), other->begin(), other->end()).first -
       texts[0].begin();
-  raise<SharedError>("[agree] {} must be the same on all ranks: rank 0 has '{}', rank {} has '{}'",
-                     what, around(texts[0], difference), other - texts.begin(),
+  const Transport& ranks = progress_->transport();
+  raise<SharedError>("[agree] {} must be the same on all ranks: {} has '{}', {} has '{}'", what,
+                     ranks.name(0), around(texts[0], difference),
+                     ranks.name(static_cast<int>(other - texts.begin())),
                      around(*other, difference));
 }
 
@@ -102,7 +104,8 @@ void Communicator::together(std::string_view what, const std::function<void()>& 
                                       [&](const std::string& v) { return v == *first; });
   const std::string message = first->substr(1);
   if (everywhere) throw SharedError(message);
-  raise<SharedError>("rank {}: {}", first - verdicts.begin(), message);
+  raise<SharedError>(
+      "{}: {}", progress_->transport().name(static_cast<int>(first - verdicts.begin())), message);
 }
 
 }  // namespace capstan::distributed

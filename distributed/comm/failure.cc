@@ -4,10 +4,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <thread>
+#include <utility>
 
 namespace capstan::distributed {
 namespace {
+
+// How long to wait for a rank that is gone as far as some others know: they may be wrong.
+constexpr std::chrono::milliseconds kForGone{300};
 
 template <class T>
 bool all_present(const std::vector<std::optional<T>>& values) {
@@ -21,11 +26,14 @@ Failure::Failure(Transport& transport, const Notice& mine, std::chrono::millisec
   Notice cut = mine;  // as the others will see it, so that all draw the same text from it
   cut.text.resize(std::min(cut.text.size(), kNoticeText));
   cut.records.resize(std::min(cut.records.size(), kNoticeFolder));
+  cut.call.resize(std::min(cut.call.size(), kNoticeCall));
   heard_[cut.rank] = cut;
   transport_.notify(cut);
+  const auto start = Clock::now();
   listen(grace, [&] {
+    const bool waits_for_gone = Clock::now() < start + kForGone;
     for (int r = 0; r < transport_.size(); ++r) {
-      if (!heard_[r] && !transport_.is_lost(r)) return false;
+      if (!heard_[r] && (waits_for_gone || !is_gone(r))) return false;
     }
     return true;
   });
@@ -42,7 +50,7 @@ void Failure::listen(std::chrono::milliseconds grace, const F& complete) {
     for (Notice& notice : transport_.notices()) {
       switch (notice.kind) {
         case Notice::Kind::failed:
-          if (!heard_[notice.rank]) heard_[notice.rank] = std::move(notice);
+          if (!heard_[notice.rank]) hear(std::move(notice));
           break;
         case Notice::Kind::leaving:
           left_[notice.rank] = std::move(notice.text);
@@ -57,6 +65,24 @@ void Failure::listen(std::chrono::milliseconds grace, const F& complete) {
   }
 }
 
+void Failure::hear(Notice notice) {
+  const int from = notice.rank;
+  heard_[from] = std::move(notice);
+  for (const auto& other : heard_) {
+    if (!other || other->rank == transport_.rank()) continue;
+    if (heard_[from]->missing != other->rank && other->missing != from) continue;
+    transport_.forward(from, *other);
+    transport_.forward(other->rank, *heard_[from]);
+  }
+}
+
+// As far as this rank or one that it heard knows.
+bool Failure::is_gone(int rank) const {
+  return transport_.is_lost(rank) || std::any_of(heard_.begin(), heard_.end(), [&](const auto& n) {
+           return n && n->gone && n->missing == rank;
+         });
+}
+
 const Notice* Failure::find_cause() const {
   const Notice* cause = nullptr;
   for (const auto& notice : heard_) {
@@ -67,16 +93,68 @@ const Notice* Failure::find_cause() const {
 }
 
 std::string Failure::describe(const Notice& cause) const {
-  std::string text = cause.text;
-  if (cause.name_rank) return fmt::format("rank {}: {}", cause.rank, text);
-  // For a call that did not finish: who is missing from it?
-  for (size_t r = 0; r < heard_.size(); ++r) {
+  if (cause.name_rank) {
+    return fmt::format("{}: {}{}", transport_.name(cause.rank), cause.text,
+                       cause.call.empty() ? "" : fmt::format(" (after {})", cause.call));
+  }
+  if (cause.gone) {
+    const std::string gone = transport_.name(cause.missing);
+    return cause.text + (heard_[cause.missing]
+                             ? fmt::format(": the link between {} and {} is cut",
+                                           transport_.name(cause.rank), gone)
+                             : fmt::format(" without {}, which has ended or is cut off", gone));
+  }
+  return cause.explains ? cause.text : cause.text + standings(cause);
+}
+
+// Where every rank is, as seen from the call of `cause`.
+std::string Failure::standings(const Notice& cause) const {
+  std::vector<int> silent;
+  std::map<std::pair<int64_t, std::string>, std::vector<int>> at;  // by the last call
+  for (int r = 0; r < transport_.size(); ++r) {
     if (!heard_[r]) {
-      text +=
-          fmt::format("; rank {} on {} does not answer", r, transport_.host(static_cast<int>(r)));
-    } else if (heard_[r]->sequence < cause.sequence) {
-      text += fmt::format("; rank {} has only come to call {}", r, heard_[r]->sequence);
+      silent.push_back(r);
+    } else {
+      at[{heard_[r]->sequence, heard_[r]->call}].push_back(r);
     }
+  }
+  const auto verb = [](const std::vector<int>& ranks, const char* one, const char* many) {
+    return ranks.size() == 1 ? one : many;
+  };
+  std::string text;
+  if (!silent.empty()) {
+    text += fmt::format("; {} {} not answer", names(silent), verb(silent, "does", "do"));
+  }
+  for (const auto& [last, ranks] : at) {
+    const auto& [sequence, call] = last;
+    text += fmt::format("; {} {} ", names(ranks), verb(ranks, "has", "have"));
+    if (sequence == 0) {
+      text += "come to no call";
+    } else if (sequence < cause.sequence) {
+      text += "only come to " + call;
+    } else if (sequence == cause.sequence) {
+      text += fmt::format("come to call {}", sequence);
+    } else {
+      text += "gone on to " + call;
+    }
+  }
+  return text;
+}
+
+// "rank 2 on h3", "ranks 0-3 on h1, 7 on h2"
+std::string Failure::names(const std::vector<int>& ranks) const {
+  std::string text = ranks.size() > 1 ? "ranks " : "rank ";
+  for (size_t i = 0; i < ranks.size();) {
+    size_t end = i + 1;
+    while (end < ranks.size() && ranks[end] == ranks[end - 1] + 1 &&
+           transport_.host(ranks[end]) == transport_.host(ranks[i])) {
+      ++end;
+    }
+    if (i > 0) text += ", ";
+    text += std::to_string(ranks[i]);
+    if (end > i + 1) text += fmt::format("-{}", ranks[end - 1]);
+    text += " on " + transport_.host(ranks[i]);
+    i = end;
   }
   return text;
 }

@@ -4,9 +4,13 @@
 // others and reads theirs: what went wrong, if it saw it itself, and how far it had come. A rank
 // that was told answers with a notice too, so all ranks end with the same set of notices; from it
 // each draws the same text by the same rule: the cause seen by the lowest rank. Time is bounded: a
-// rank that does not answer within the grace (stopped, dead) is left out.
+// rank that does not answer within the grace (stopped, dead) is left out. Where two ranks have lost
+// each other, those that hear both pass on what they say.
 //
-// Cost: n-1 notices of 2 KB sent by each rank, once in the life of a communicator.
+// The text names ranks with their hosts, the call with its sequence and tag, and, for a call that
+// did not finish, where every rank stands.
+//
+// Cost: n-1 notices of 3 KB sent by each rank, once in the life of a communicator.
 #pragma once
 
 #include <functional>
@@ -39,8 +43,12 @@ class Failure {
   // Reads notices until `complete` or the grace is over.
   template <class F>
   void listen(std::chrono::milliseconds grace, const F& complete);
+  void hear(Notice notice);
+  bool is_gone(int rank) const;
   const Notice* find_cause() const;
   std::string describe(const Notice& cause) const;
+  std::string standings(const Notice& cause) const;
+  std::string names(const std::vector<int>& ranks) const;
 
   Transport& transport_;
   std::vector<std::optional<Notice>> heard_;      // by rank

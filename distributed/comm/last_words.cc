@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <ctime>
 #include <utility>
 
 namespace capstan::distributed {
@@ -15,12 +16,11 @@ namespace {
 // sem_post() is one of the few calls that a handler may make. Never destroyed: a signal may be on
 // its way.
 sem_t told;
-std::atomic<bool> done{false};
+std::atomic<bool> listening{false}, ends{false}, done{false};
 
 void on_signal(int) {
-  const int error = errno;
-  sem_post(&told);
-  errno = error;
+  ends = true;
+  LastWords::speak();
 }
 
 bool is_ours() {
@@ -29,18 +29,50 @@ bool is_ours() {
   return present.sa_handler == on_signal;
 }
 
+void wait_until_told() {
+  while (sem_wait(&told) != 0) {
+  }
+}
+
+// The same, at most kTime; false then.
+bool is_told_in_time() {
+  timespec end = {};
+  clock_gettime(CLOCK_REALTIME, &end);
+  constexpr long kSecond = 1'000'000'000;
+  end.tv_nsec += std::chrono::nanoseconds(LastWords::kTime).count();
+  end.tv_sec += end.tv_nsec / kSecond;
+  end.tv_nsec %= kSecond;
+  for (;;) {
+    if (sem_timedwait(&told, &end) == 0) return true;
+    if (errno == ETIMEDOUT) return false;
+  }
+}
+
 }  // namespace
 
+void LastWords::speak() {
+  if (!listening) return;
+  const int error = errno;
+  sem_post(&told);
+  errno = error;
+}
+
 LastWords::LastWords(std::function<void()> say) {
-  done = false;
+  ends = done = false;
   sem_init(&told, 0, 0);
+  listening = true;
   thread_ = std::thread([say = std::move(say)] {
-    while (sem_wait(&told) != 0) {
+    for (;;) {
+      wait_until_told();
+      if (done) return;
+      say();
+      if (!ends) continue;
+      while (is_told_in_time()) {
+        if (done) return;
+      }
+      std::signal(SIGTERM, SIG_DFL);
+      ::kill(::getpid(), SIGTERM);
     }
-    if (done) return;
-    say();
-    std::signal(SIGTERM, SIG_DFL);
-    ::kill(::getpid(), SIGTERM);
   });
   struct sigaction action = {};
   action.sa_handler = on_signal;
@@ -50,6 +82,7 @@ LastWords::LastWords(std::function<void()> say) {
 
 LastWords::~LastWords() {
   if (is_ours()) std::signal(SIGTERM, SIG_DFL);
+  listening = false;
   done = true;
   sem_post(&told);
   thread_.join();

@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <thread>
+#include <vector>
 
 #include "core/raise.h"
 #include "core/threads.h"
 #include "distributed/comm/last_words.h"
 #include "distributed/comm/mpi.h"
+#include "distributed/comm/progress.h"
 #include "distributed/comm/self.h"
 #include "distributed/comm/tcp.h"
 #include "distributed/comm/watchdog.h"
@@ -97,6 +100,24 @@ void find_meeting_point(Launcher& launcher) {
   }
 }
 
+// The flight records of a rank that is told to end. If it ends well after all, it takes them back.
+class LastRecords {
+ public:
+  void save() {
+    std::lock_guard lock(mutex_);
+    files_ = save_flight_records(
+        "told to end (SIGTERM), as launchers tell all ranks when one has ended");
+  }
+  void take_back() {
+    std::lock_guard lock(mutex_);
+    for (const std::string& file : files_) std::remove(file.c_str());
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<std::string> files_;
+};
+
 // The end of a rank whose body threw: tells the others, lets the lowest of them report, and ends.
 // `message` is what counts if all ranks were ended by it, else `account`, after "rank N: ".
 [[noreturn]] void end_after(Communicator& communicator, const std::string& program,
@@ -182,22 +203,18 @@ int run_main(int argc, char** argv, const Main& body) {
     // first: so rank 0 speaks, and others do if they are left.
     const int rank = launched_rank();
     if (rank > 0) std::this_thread::sleep_for(std::chrono::seconds(2));
-    complain(program, rank > 0 ? fmt::format("rank {}: {}", rank, error.what()) : error.what());
+    const bool shared = dynamic_cast<const SharedError*>(&error) || rank == 0;
+    complain(program, shared ? error.what()
+                             : fmt::format("rank {} on {}: {}", rank, host_name(), error.what()));
     std::_Exit(1);
   }
-  const LastWords last_words([&communicator] {
-    if (communicator->options().flight_records.empty()) return;
-    try {
-      communicator->save_flight_record({},
-                                       "told to end (SIGTERM), as launchers tell all ranks when "
-                                       "one has ended");
-    } catch (const IoError&) {  // there is nobody left to hear of it
-    }
-  });
+  LastRecords records;
+  const LastWords last_words([&records] { records.save(); });
   try {
     const int status = body(*communicator, argc, argv);
     // Without this, a rank that ends early would not hear of an error on another one.
     communicator->barrier("end of the program").wait();
+    records.take_back();
     return status;
   } catch (const SharedError& error) {
     // If only some ranks have it, it comes from their own communicator, which counts its ranks, and

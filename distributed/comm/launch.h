@@ -53,11 +53,12 @@ using Main = std::function<int(Communicator&, int argc, char** argv)>;
 /// Runs `body` with world(), and returns what main() should return:
 ///   int main(int argc, char** argv) { return run_main(argc, argv, train); }
 /// If it throws on any rank, the job ends on every rank, with a non-zero status, in bounded time,
-/// and with one line "program: message" on standard error. The line begins "program: rank N: " if
-/// the error happened on rank N alone. An error within a part of the ranks (Communicator::split) is
-/// reported by the lowest of them. A job that has not started within the timeout of CommOptions, or
-/// 10 s if that is shorter, ends the same way. A rank that is told to end (SIGTERM) saves its
-/// flight record first.
+/// and with one line "program: message" on standard error. The line begins "program: rank N on
+/// HOST: " if the error happened on rank N alone. An error within a part of the ranks
+/// (Communicator::split) is reported by the lowest of them. A job that has not started within the
+/// timeout of CommOptions, or 10 s if that is shorter, ends the same way. A rank that is told to
+/// end (SIGTERM) saves the flight records of all its communicators first; if the body handles the
+/// signal (LastWords::speak) and returns, they are taken back.
 int run_main(int argc, char** argv, const Main& body);
 
 }  // namespace capstan::distributed

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <exception>
 #include <future>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -29,12 +30,23 @@ void bury(std::vector<Progress::Step> steps, std::vector<std::byte> scratch) {
   graves.emplace_back(std::move(steps), std::move(scratch));
 }
 
-// Calls f on a thread of its own and waits for it, at most `limit`: disks may hang, too.
-void call_within(std::chrono::milliseconds limit, std::function<void()> f) {
-  std::packaged_task<void()> task(std::move(f));
-  const std::future<void> done = task.get_future();
+// Calls f on a thread of its own and waits for it, at most `limit`: disks may hang, too. Returns
+// what f does, or false.
+bool call_within(std::chrono::milliseconds limit, std::function<bool()> f) {
+  std::packaged_task<bool()> task(std::move(f));
+  std::future<bool> result = task.get_future();
   std::thread(std::move(task)).detach();
-  done.wait_for(limit);
+  return result.wait_for(limit) == std::future_status::ready && result.get();
+}
+
+// The communicators of this process.
+struct Living {
+  std::mutex mutex;
+  std::set<const Progress*> all;
+};
+Living& living() {
+  static auto& living = *new Living;
+  return living;
 }
 
 }  // namespace
@@ -82,12 +94,20 @@ Progress::Progress(std::unique_ptr<Transport> transport, const CommOptions& opti
       options_(options),
       exceptions_(std::uncaught_exceptions()),
       channel_(*transport_, options) {
+  {
+    std::lock_guard lock(living().mutex);
+    living().all.insert(this);
+  }
   if (transport_->size() == 1) return;
   running_ = true;  // so that nobody helps before the ranks are connected
   thread_ = std::thread([this] { run_thread(); });
 }
 
-Progress::~Progress() { stop(); }
+Progress::~Progress() {
+  stop();
+  std::lock_guard lock(living().mutex);
+  living().all.erase(this);
+}
 
 void Progress::stop() {
   if (!thread_.joinable()) return;
@@ -147,7 +167,7 @@ void Progress::run(Task& task) {
   }
   for (const Step& step : task.steps) {
     record_.set(step.number, FlightRecord::State::running);
-    if (step.call.sequence) reached_ = step.call.sequence;
+    if (step.call.sequence) reached_ = step.call;
     channel_.begin(step.call, /*more=*/&step != &task.steps.back());
     step.body(channel_);
     record_.set(step.number, FlightRecord::State::done);
@@ -169,10 +189,19 @@ bool Progress::attempt(const F& f) {
     Notice mine = told_.value_or(lost_notice());
     lock.unlock();
     on_failure(std::move(mine));
+  } catch (const LateError& error) {
+    on_failure({.cause = true,
+                .missing = error.peer,
+                .text = error.what(),
+                .records = options_.flight_records});
+  } catch (const MismatchError& error) {
+    on_failure({.cause = true,
+                .explains = true,
+                .text = error.what(),
+                .records = options_.flight_records});
   } catch (const std::exception& error) {
     on_failure({.cause = true,
-                .explains = dynamic_cast<const MismatchError*>(&error) != nullptr,
-                .text = error.what(),
+                .text = fmt::format("{} (in {})", error.what(), to_string(channel_.call())),
                 .records = options_.flight_records});
   }
   return false;
@@ -235,10 +264,11 @@ Notice Progress::lost_notice() const {
     const std::string call = queue_.empty()
                                  ? "[communicator] the ranks"
                                  : fmt::format("[{}] {}", to_string(last.kind), to_string(last));
-    return {
-        .cause = true,
-        .text = fmt::format("{} cannot go on without rank {}, whose process has ended", call, r),
-        .records = options_.flight_records};
+    return {.cause = true,
+            .missing = r,
+            .gone = true,
+            .text = call + " cannot go on",
+            .records = options_.flight_records};
   }
   return {};
 }
@@ -252,8 +282,11 @@ RecordOwner Progress::owner() const {
 // The end of the queue: nothing is sent through this communicator any more but notices.
 void Progress::on_failure(Notice mine) {
   transport_->abandon();
+  // Before the ranks are told where to look.
+  if (!mine.records.empty() && !save_record(mine.text)) mine.records.clear();
   mine.rank = transport_->rank();
-  mine.sequence = reached_;
+  mine.sequence = reached_.sequence;
+  if (mine.sequence) mine.call = to_string(reached_);
   auto failure = std::make_unique<Failure>(*transport_, mine, options_.grace);
   if (failure->saves_records()) save_record(failure->text());  // before anybody ends the program
   std::deque<Task> queue;
@@ -273,16 +306,43 @@ void Progress::on_failure(Notice mine) {
   if (!queue.empty()) bury(std::move(queue.front().steps), channel_.take_scratch());
 }
 
-void Progress::save_record(const std::string& failure) const {
-  if (options_.flight_records.empty()) return;
+// False if that did not work.
+bool Progress::save_record(const std::string& failure) const {
+  if (options_.flight_records.empty()) return false;
   const std::string path = FlightRecord::path(options_.flight_records, owner());
-  call_within(options_.grace, [path, json = record_.json(owner(), failure)] {
+  return call_within(options_.grace, [path, json = record_.json(owner(), failure)] {
     try {
       FlightRecord::save(path, json);
+      return true;
     } catch (const std::exception& error) {
       std::fprintf(stderr, "%s\n", error.what());
+      return false;
     }
   });
+}
+
+std::vector<std::string> save_flight_records(const std::string& reason) {
+  std::vector<std::pair<std::string, std::string>> files;  // path and text
+  {
+    std::lock_guard lock(living().mutex);
+    for (const Progress* progress : living().all) {
+      const std::string& folder = progress->options().flight_records;
+      if (folder.empty()) continue;
+      const std::string failure = progress->failure();
+      files.emplace_back(
+          FlightRecord::path(folder, progress->owner()),
+          progress->record().json(progress->owner(), failure.empty() ? reason : failure));
+    }
+  }
+  std::vector<std::string> saved;
+  for (const auto& [path, text] : files) {
+    try {
+      FlightRecord::save(path, text);
+      saved.push_back(path);
+    } catch (const IoError&) {  // there is nobody left to hear of it
+    }
+  }
+  return saved;
 }
 
 std::string Progress::fail(const std::string& message, bool save_records) {

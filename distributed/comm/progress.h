@@ -37,6 +37,11 @@ struct Work::State {
   void finish(std::string error);
 };
 
+/// Saves the flight records of all communicators of this process that have a folder, whatever they
+/// are doing, and returns the files. `reason` is given as the failure of those that have not
+/// failed. Throws nothing; what cannot be written is missing.
+std::vector<std::string> save_flight_records(const std::string& reason);
+
 class Progress : public std::enable_shared_from_this<Progress> {
  public:
   using Body = std::function<void(Channel&)>;
@@ -89,14 +94,14 @@ class Progress : public std::enable_shared_from_this<Progress> {
   bool attempt_unlocked(std::unique_lock<std::mutex>& lock, const F& f);
   void on_failure(Notice mine);
   Notice lost_notice() const;
-  void save_record(const std::string& failure) const;
+  bool save_record(const std::string& failure) const;
 
   const std::unique_ptr<Transport> transport_;
   const CommOptions options_;
   const int exceptions_;  // that were on their way up when this was made
   FlightRecord record_;
   Channel channel_;
-  int64_t reached_ = 0;  // the last collective that was started; used by the runner only
+  Call reached_;  // the last collective that was started; used by the runner only
 
   mutable std::mutex mutex_;  // guards what follows
   std::condition_variable changed_;

@@ -181,6 +181,12 @@ bool Socket::receive(void* data, int64_t bytes, Clock::time_point deadline) cons
   return true;
 }
 
+bool Socket::is_closed() const {
+  char next;
+  const ssize_t came = ::recv(file_, &next, 1, MSG_PEEK | MSG_DONTWAIT);
+  return came == 0 || (came < 0 && errno != EAGAIN && errno != EINTR);
+}
+
 int Socket::port() const {
   const sockaddr_storage address = address_of(file_, getsockname);
   return ntohs(address.ss_family == AF_INET6

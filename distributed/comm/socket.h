@@ -31,6 +31,9 @@ class Socket {
   bool send(const void* data, int64_t bytes, Clock::time_point deadline) const;
   bool receive(void* data, int64_t bytes, Clock::time_point deadline) const;
 
+  /// True once the other end has closed and nothing is left to receive.
+  bool is_closed() const;
+
   explicit operator bool() const { return file_ >= 0; }
   /// For poll(), recv() and their kind; it does not block.
   int file() const { return file_; }

@@ -21,6 +21,7 @@
 #include <cerrno>
 #include <cstring>
 #include <deque>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -86,14 +87,13 @@ class TcpTransport : public Transport {
     for (int connection : {Link::kMessages, Link::kNotices}) {
       for (int peer = 0; peer < size(); ++peer) {
         if (peer == rank_) continue;
-        const Rendezvous::Name name{number_, std::max(rank_, peer), connection};
+        const Rendezvous::Name key{number_, std::max(rank_, peer), connection};
         Socket socket;
-        if (peer < rank_) socket = rendezvous_->call(members_[peer], name, deadline);
-        if (peer > rank_) socket = rendezvous_->await(name, deadline, stop);
+        if (peer < rank_) socket = rendezvous_->call(members_[peer], key, deadline);
+        if (peer > rank_) socket = rendezvous_->await(key, deadline, stop);
         if (!socket && stop()) throw Interrupted{};
         if (!socket) {
-          raise<CommError>("[tcp] rank {} and rank {} on {} did not connect in time", rank_, peer,
-                           host(peer));
+          raise<CommError>("[tcp] {} and {} did not connect in time", name(rank_), name(peer));
         }
         (connection == Link::kMessages ? links_[peer].messages : links_[peer].notices) =
             std::move(socket);
@@ -124,10 +124,7 @@ class TcpTransport : public Transport {
   bool receive(int peer, void* data, int64_t bytes, Clock::time_point deadline) override {
     int64_t length = 0;
     if (!read(peer, &length, sizeof length, deadline)) return false;
-    if (length != bytes) {
-      raise<CommError>("[communicator] rank {} sent {} bytes where rank {} expected {}", peer,
-                       length, rank_, bytes);
-    }
+    check_size(peer, length, bytes);
     return read(peer, data, bytes, deadline);
   }
 
@@ -152,6 +149,10 @@ class TcpTransport : public Transport {
     for (Link& link : links_) {
       if (link.notices) say(link, word);
     }
+  }
+
+  void forward(int peer, const Notice& notice) override {
+    if (links_[peer].notices) say(links_[peer], {Word::Kind::notice, WireNotice(notice)});
   }
 
   std::vector<Notice> notices() override {
@@ -237,7 +238,7 @@ class TcpTransport : public Transport {
   void check_that_is_here(int peer) {
     const Link& link = links_[peer];
     if (link.closed && link.ended && link.said_why && !disturbed()) {
-      raise<CommError>("[communicator] rank {} on {} has left", peer, host(peer));
+      raise<CommError>("[communicator] {} has left", name(peer));
     }
   }
 
@@ -321,15 +322,20 @@ std::unique_ptr<Communicator> make_tcp(const TcpJob& job, CommOptions options) {
   if (job.port < 1 || job.port > 65535) {
     raise<ValueError>("[tcp] a port is in [1, 65535], got {}", job.port);
   }
-  const auto deadline = Clock::now() + job.patience;
   auto rendezvous = std::make_shared<Rendezvous>(job);
   std::vector<int> all(job.size);
-  for (int r = 0; r < job.size; ++r) all[r] = r;
-  return std::make_unique<Communicator>(
-      std::make_unique<TcpTransport>(std::move(rendezvous), /*number=*/0, std::move(all), job.rank,
-                                     std::max(deadline, Clock::now() + std::chrono::seconds(10)),
-                                     options.timeout, [] { return false; }),
-      options);
+  std::iota(all.begin(), all.end(), 0);
+  const auto deadline = Clock::now() + job.patience;  // all ranks are here now
+  std::unique_ptr<TcpTransport> transport;
+  std::string error;
+  try {
+    transport = std::make_unique<TcpTransport>(rendezvous, /*number=*/0, std::move(all), job.rank,
+                                               deadline, options.timeout, [] { return false; });
+  } catch (const CommError& failure) {
+    error = failure.what();
+  }
+  rendezvous->conclude(error, deadline);
+  return std::make_unique<Communicator>(std::move(transport), options);
 }
 
 }  // namespace capstan::distributed

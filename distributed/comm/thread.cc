@@ -111,10 +111,7 @@ class ThreadTransport : public Transport {
       }
       sender.changed.notify_all();
     }
-    if (letter->bytes != bytes) {
-      raise<CommError>("[communicator] rank {} sent {} bytes where rank {} expected {}", peer,
-                       letter->bytes, rank_, bytes);
-    }
+    check_size(peer, letter->bytes, bytes);
     return true;
   }
 

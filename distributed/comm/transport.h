@@ -4,7 +4,6 @@
 // (ring.h and its kind) are written once, as straight blocking code, on top of it.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -50,6 +49,8 @@ class Transport {
   virtual int size() const = 0;
   virtual const std::string& host(int rank) const = 0;
   virtual int local_rank() const = 0;
+  /// "rank 2 on h3"
+  std::string name(int rank) const;
 
   /// Starts to send at most kPieceBytes to a peer, another rank. The bytes must stay unchanged
   /// until flush() or abandon().
@@ -66,11 +67,14 @@ class Transport {
 
   /// Tells all other ranks, without waiting for them.
   virtual void notify(const Notice& notice) = 0;
+  /// Tells one rank what another one said, where the two may not reach each other.
+  virtual void forward(int /*peer*/, const Notice& /*notice*/) {}
   /// The notices that have come since the last call.
   virtual std::vector<Notice> notices() = 0;
   /// True if there are such notices, or interrupt() was called.
   virtual bool disturbed() = 0;
-  /// True if the rank's process is known to have ended without a word: this is a disturbance, too.
+  /// True if the rank's process is known to have ended without a word, or its link to be cut: this
+  /// is a disturbance, too.
   virtual bool is_lost(int /*rank*/) const { return false; }
   /// Makes the present or next wait throw Interrupted.
   virtual void interrupt() = 0;
@@ -102,15 +106,9 @@ class Transport {
  protected:
   /// The ranks of one color of a split, in the order of the part.
   static std::vector<int> members_of(int color, const std::vector<int>& colors,
-                                     const std::vector<int>& keys) {
-    std::vector<int> members;
-    for (size_t r = 0; r < colors.size(); ++r) {
-      if (colors[r] == color) members.push_back(static_cast<int>(r));
-    }
-    std::stable_sort(members.begin(), members.end(),
-                     [&](int a, int b) { return keys[a] < keys[b]; });
-    return members;
-  }
+                                     const std::vector<int>& keys);
+  /// Throws CommError if a message from a peer has another size than this rank expected.
+  void check_size(int peer, int64_t sent, int64_t expected) const;
 
   Patience patience_;
 };

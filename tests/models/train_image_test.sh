@@ -81,6 +81,48 @@ grep -q 'stopped by a signal' "$work/out" || fail "a stopped run said nothing: $
 grep -q '^test accuracy' "$work/out" && fail "a stopped run gave the accuracy of an earlier step: $(cat "$work/out")"
 [ -f "$work/signal/latest.json" ] || fail "a stopped run saved nothing"
 
+# signalled RANK SIGNAL: of two ranks that train, this one gets a signal. Leaves the job running as process $job.
+cat >"$work/told" <<SCRIPT
+#!/bin/sh
+echo \$\$ >"$work/process\$OMPI_COMM_WORLD_RANK"
+exec "$(realpath "$program")" "\$@"
+SCRIPT
+chmod +x "$work/told"
+signalled() {
+  rm -rf "$work/records" "$work/told.jsonl"
+  CAPSTAN_TIMEOUT=50 CAPSTAN_FLIGHT_RECORDS="$work/records" timeout 60 "$mpirun" -np 2 "$work/told" --model mlp \
+    --data "$data" --steps 1000000 --threads 1 --metrics "$work/told.jsonl" >"$work/out" 2>"$work/err" &
+  job=$!
+  until [ -s "$work/told.jsonl" ] || ! kill -0 $job 2>/dev/null; do sleep 0.05; done
+  kill -s "$2" "$(cat "$work/process$1")"
+}
+record=$work/records/world-rank-0.json
+
+# One rank is told to stop, and all do, after the same step; nothing is left of it.
+signalled 1 TERM
+wait $job && fail "a stopped run on two ranks ended with status 0"
+grep -q 'stopped by a signal' "$work/out" || fail "a stopped run on two ranks said: $(cat "$work/out" "$work/err")"
+[ -z "$(ls "$work/records" 2>/dev/null)" ] || fail "a run that stopped well left $(ls "$work/records")"
+
+# One rank hangs, so that the other, told to stop, cannot: it leaves its flight record for whoever kills it.
+signalled 1 STOP
+sleep 0.5
+kill -s TERM "$(cat "$work/process0")"
+for _ in $(seq 100); do
+  [ -s "$record" ] && break
+  sleep 0.05
+done
+grep -q 'told to end (SIGTERM)' "$record" || fail "no flight record of a rank that was told to end and cannot"
+kill -s KILL "$(cat "$work/process0")" "$(cat "$work/process1")"
+wait $job
+
+# One rank is killed: mpirun ends the other, which has time to say why.
+signalled 1 KILL
+wait $job && fail "a run with a killed rank ended with status 0"
+grep -q '^train_image: .* cannot go on without rank 1 on .*, which has ended' "$work/err" ||
+  fail "a run with a killed rank said: $(cat "$work/err")"
+grep -q 'cannot go on without rank 1 on' "$record" || fail "no flight record of a run with a killed rank"
+
 # refuse TEXT OPTIONS...: the options are refused with one line that holds TEXT, alone and on two ranks.
 refuse() {
   local text=$1 ranks status
@@ -142,7 +184,7 @@ SCRIPT
   grep '^train_image: ' "$work/err" | grep -q "$1" || fail "ranks that differ ($2) said: $(cat "$work/err")"
   [ ! -e "$work/none" ] || fail "ranks that differ ($2) left files"
 }
-differ 'options must be the same on all ranks: rank 0 has .*0.1.*, rank 1 has .*0.2' '[ $OMPI_COMM_WORLD_RANK = 0 ] || rate=0.2'
+differ 'options must be the same on all ranks: rank 0 .* has .*0.1.*, rank 1 .* has .*0.2' '[ $OMPI_COMM_WORLD_RANK = 0 ] || rate=0.2'
 mkdir "$work/host0" "$work/host1"
 ln -s "$data" "$work/host0/d"
 ln -s "$work/other" "$work/host1/d"

@@ -277,6 +277,11 @@ inline void check_same_bits(Communicator& c, int64_t count) {
 }
 
 // Text of the error that fn throws; empty if it throws none.
+/// As errors name a rank: "rank 2 on h3".
+inline std::string name_of(const Communicator& c, int rank) {
+  return "rank " + std::to_string(rank) + " on " + c.host(rank);
+}
+
 inline std::string error_of(const std::function<void()>& fn) {
   try {
     fn();

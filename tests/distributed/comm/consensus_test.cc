@@ -30,8 +30,8 @@ TEST_CASE("agree passes equal texts and names the first difference otherwise") {
   run_ranks(3, [](Communicator& c) {
     c.agree("options", "--rate 0.1");
     CHECK(error_of([&] { c.agree("options", c.rank() == 2 ? "--rate 0.2" : "--rate 0.1"); }) ==
-          "[agree] options must be the same on all ranks: rank 0 has '--rate 0.1', rank 2 has "
-          "'--rate 0.2'");
+          "[agree] options must be the same on all ranks: " + name_of(c, 0) +
+              " has '--rate 0.1', " + name_of(c, 2) + " has '--rate 0.2'");
     // Of a long text only the surroundings of the difference are shown, on one line.
     const std::string before(5000, 'b'), after(5000, 'a');
     const std::string text =
@@ -63,7 +63,7 @@ TEST_CASE("together gives the error of one rank to all") {
         });
       };
       CHECK(fails_from(0) == "[read] no file");
-      if (n > 1) CHECK(fails_from(1) == "rank 1: [read] no file");
+      if (n > 1) CHECK(fails_from(1) == name_of(c, 1) + ": [read] no file");
       CHECK(fails_from(n) == "");
       // Different messages: the lowest rank's; exceptions of any type.
       const std::string text = error_of([&] {
@@ -72,7 +72,7 @@ TEST_CASE("together gives the error of one rank to all") {
           throw 1;
         });
       });
-      CHECK(text == (n == 1 ? "zero" : "rank 0: zero"));
+      CHECK(text == (n == 1 ? "zero" : name_of(c, 0) + ": zero"));
       c.barrier().wait();
     });
   }

@@ -19,18 +19,18 @@ TEST_CASE("calls that differ between ranks are named, and no data is mixed") {
   const Tensor x = zeros({10}), y = zeros({10}, {.dtype = Dtype::int64}), z = zeros({12});
   const std::pair<std::function<Work(Communicator&)>, const char*> cases[] = {
       {[&](Communicator& c) { return c.broadcast(zeros({10}), 0, "b"); },
-       "rank 1 made call 2 broadcast root 0 float32[10] \"b\""},
+       "made call 2 broadcast root 0 float32[10] \"b\""},
       {[&](Communicator& c) { return c.all_reduce(zeros({12}), Reduce::sum, "a"); },
-       "rank 1 made call 2 all_reduce sum float32[12] \"a\""},
+       "made call 2 all_reduce sum float32[12] \"a\""},
       {[&](Communicator& c) {
          return c.all_reduce(zeros({10}, {.dtype = Dtype::int64}), Reduce::sum, "a");
        },
-       "rank 1 made call 2 all_reduce sum int64[10] \"a\""},
+       "made call 2 all_reduce sum int64[10] \"a\""},
       {[&](Communicator& c) { return c.all_reduce(zeros({10}), Reduce::max, "a"); },
-       "rank 1 made call 2 all_reduce max float32[10] \"a\""},
+       "made call 2 all_reduce max float32[10] \"a\""},
       {[&](Communicator& c) { return c.all_reduce(zeros({10}), Reduce::sum, "other"); },
-       "rank 1 made call 2 all_reduce sum float32[10] \"other\""},
-      {[&](Communicator& c) { return c.barrier(); }, "rank 1 made call 2 barrier"},
+       "made call 2 all_reduce sum float32[10] \"other\""},
+      {[&](Communicator& c) { return c.barrier(); }, "made call 2 barrier"},
   };
   for (const auto& [call, name] : cases) {
     both_ways(2, [&](Communicator& world) {
@@ -39,8 +39,8 @@ TEST_CASE("calls that differ between ranks are named, and no data is mixed") {
       const Tensor mine = full({10}, 1);
       const std::string text = error_of(
           [&] { (c->rank() == 1 ? call(*c) : c->all_reduce(mine, Reduce::sum, "a")).wait(); });
-      check_shared(world, text, name);
-      check_shared(world, text, "rank 0 made call 2 all_reduce sum float32[10] \"a\"");
+      check_shared(world, text, name_of(*c, 1) + " " + name);
+      check_shared(world, text, name_of(*c, 0) + " made call 2 all_reduce sum float32[10] \"a\"");
     });
   }
 }
@@ -114,7 +114,8 @@ TEST_CASE("a difference between two of four ranks reaches all, and queued calls 
     CHECK(error_of([&] { c->barrier(); }) == text);  // poisoned: throws at once
     CHECK(c->failure() == text);
     CHECK(c->flight_record().find(": failed") != std::string::npos);
-    check_shared(world, text, "rank 3 made call 1 broadcast root 1 float32[100] \"weights\"");
+    check_shared(world, text,
+                 name_of(*c, 3) + " made call 1 broadcast root 1 float32[100] \"weights\"");
   });
 }
 
@@ -147,7 +148,9 @@ TEST_CASE("a send that meets another receive") {
       (c->rank() ? c->recv(zeros({3}), 0) : c->send(zeros({4}), 1)).wait();
       c->barrier().wait();
     });
-    check_shared(world, text, "rank 0 made send_recv float32[4], rank 1 made send_recv float32[3]");
+    check_shared(world, text,
+                 name_of(*c, 0) + " made send_recv float32[4], " + name_of(*c, 1) +
+                     " made send_recv float32[3]");
   });
 }
 
@@ -165,10 +168,36 @@ TEST_CASE("a call that does not finish in time says who waited for whom, and who
               check_shared(
                   world, text,
                   "call 1 all_reduce sum float32[7] \"bucket 4\" did not finish within 0.2 s");
-              check_shared(world, text, "rank 2 has only come to call 0");
+              check_shared(world, text, " waited for rank ");
+              check_shared(world, text,
+                           "; " + name_of(*c, 2) + " has come to no call; ranks 0-1 on " +
+                               c->host(0) + " have come to call 1");
               CHECK(Clock::now() - start < 5s);
             },
             {.timeout = 200ms});
+}
+
+TEST_CASE("ranks that stand at different calls are told apart") {
+  run_ranks(4,
+            [](Communicator& world) {
+              const auto c = world.split(0);
+              const int rank = c->rank();
+              const Tensor x = zeros({3});
+              const std::string text = error_of([&] {
+                if (rank != 2) c->reduce(x, 0, Reduce::sum, "norm").wait();
+                // In a tree rank 1 only gives, and goes on; with ranks 0 and 3 in their last call.
+                std::this_thread::sleep_for(100ms);
+                if (rank == 1) c->barrier("later").wait();
+                while (c->failure().empty()) std::this_thread::sleep_for(1ms);
+                c->barrier();
+              });
+              check_shared(world, text, "call 1 reduce sum root 0 float32[3] \"norm\"");
+              check_shared(world, text,
+                           name_of(*c, 2) + " has come to no call; ranks 0 on " + c->host(0) +
+                               ", 3 on " + c->host(0) + " have come to call 1; " + name_of(*c, 1) +
+                               " has gone on to call 2 barrier \"later\"");
+            },
+            {.timeout = 300ms, .share_memory = false});
 }
 
 TEST_CASE("run_ranks throws what one rank threw, and the others do not wait for it") {
@@ -181,7 +210,9 @@ TEST_CASE("run_ranks throws what one rank threw, and the others do not wait for 
                                    try {
                                      c.all_reduce(zeros({100'000})).wait();
                                    } catch (const SharedError& error) {
-                                     CHECK(std::string(error.what()) == "rank 2: [read] no file");
+                                     CHECK(error.what() == name_of(c, 2) +
+                                                               ": [read] no file (after "
+                                                               "call 1 barrier)");
                                      ++told;
                                      throw;
                                    }
@@ -203,7 +234,8 @@ TEST_CASE("run_ranks with ranks that are already done, and with a collective err
   CHECK_THROWS_AS(both_ways(2,
                             [&](Communicator& c) {
                               if (c.rank() == 1) throw 7;  // not even an exception
-                              CHECK_THROWS_WITH_AS(c.barrier().wait(), "rank 1: unknown exception",
+                              CHECK_THROWS_WITH_AS(c.barrier().wait(),
+                                                   (name_of(c, 1) + ": unknown exception").c_str(),
                                                    SharedError);
                             }),
                   int);
@@ -250,22 +282,22 @@ TEST_CASE("leave: one rank reports, with the ranks' own text if all failed alike
 TEST_CASE("a communicator that goes because of an exception does not wait for its peers") {
   const auto start = Clock::now();
   std::atomic<int> told = 0;
-  CHECK_THROWS_AS(
-      both_ways(2,
-                [&](Communicator& world) {
-                  const auto c = world.split(0);
-                  const Work work = c->rank() ? c->recv(zeros({5}), 0) : Work();
-                  if (c->rank() == 1) throw ValueError("gone");
-                  try {
-                    c->barrier().wait();
-                  } catch (const SharedError& error) {
-                    ++told;
-                    CHECK(std::string(error.what()) ==
-                          "rank 1: [communicator] the rank left because of an exception");
-                    throw;
-                  }
-                }),
-      ValueError);
+  CHECK_THROWS_AS(both_ways(2,
+                            [&](Communicator& world) {
+                              const auto c = world.split(0);
+                              const Work work = c->rank() ? c->recv(zeros({5}), 0) : Work();
+                              if (c->rank() == 1) throw ValueError("gone");
+                              try {
+                                c->barrier().wait();
+                              } catch (const SharedError& error) {
+                                ++told;
+                                CHECK(error.what() ==
+                                      name_of(*c, 1) +
+                                          ": [communicator] the rank left because of an exception");
+                                throw;
+                              }
+                            }),
+                  ValueError);
   CHECK(told == 1);
   CHECK(Clock::now() - start < 5s);
 }

@@ -76,8 +76,7 @@ inline void check_failing_rank(Communicator& world) {
   std::string reported;
   CHECK(c->leave(last ? "no file" : text, [&](const std::string& t) { reported = t; }));
   if (c->size() > 1) {
-    CHECK(reported ==
-          (c->rank() == 0 ? "rank " + std::to_string(c->size() - 1) + ": no file" : ""));
+    CHECK(reported == (c->rank() == 0 ? name_of(*c, c->size() - 1) + ": no file" : ""));
   }
 }
 

@@ -80,7 +80,8 @@ TEST_CASE("a call that fails leaves a record of each rank, and the error says wh
           c->barrier();
         });
         check_shared(world, text,
-                     "rank 2 has only come to call 0; flight records in " + folder.path());
+                     "; " + name_of(*c, 2) + " has come to no call; ranks 0-1 on " + c->host(0) +
+                         " have come to call 1; flight records in " + folder.path());
         // The file is there before anybody hears of the failure.
         const Json record =
             json_of(folder.file("world-1.4-rank-" + std::to_string(c->rank()) + ".json"));
@@ -100,22 +101,22 @@ TEST_CASE("a call that fails leaves a record of each rank, and the error says wh
 
 TEST_CASE("records are saved for calls that differ and for a rank that fails, if they are wanted") {
   const TemporaryFolder folder;
-  run_ranks(2,
-            [&](Communicator& world) {
-              auto c = world.split(0);
-              std::string text = error_of([&] { c->barrier(c->rank() ? "a" : "b").wait(); });
-              check_shared(
-                  world, text,
-                  "every rank must make the same calls in the same order; flight records in ");
-              c = world.split(0);
-              text = c->rank() == 1 ? c->fail("no file") : error_of([&] { c->barrier().wait(); });
-              check_shared(world, text, "rank 1: no file; flight records in " + folder.path());
-              c = world.split(0);
-              text = c->fail("an option that all refuse", false);
-              check_shared(world, text, "an option that all refuse");
-              CHECK(text.find("flight records") == std::string::npos);
-            },
-            {.flight_records = folder.path()});
+  run_ranks(
+      2,
+      [&](Communicator& world) {
+        auto c = world.split(0);
+        std::string text = error_of([&] { c->barrier(c->rank() ? "a" : "b").wait(); });
+        check_shared(world, text,
+                     "every rank must make the same calls in the same order; flight records in ");
+        c = world.split(0);
+        text = c->rank() == 1 ? c->fail("no file") : error_of([&] { c->barrier().wait(); });
+        check_shared(world, text, name_of(*c, 1) + ": no file; flight records in " + folder.path());
+        c = world.split(0);
+        text = c->fail("an option that all refuse", false);
+        check_shared(world, text, "an option that all refuse");
+        CHECK(text.find("flight records") == std::string::npos);
+      },
+      {.flight_records = folder.path()});
   CHECK(folder.count() == 4);
 }
 
@@ -127,7 +128,8 @@ TEST_CASE("a folder that cannot be written harms nothing else") {
               const auto c = world.split(0);
               const std::string text =
                   c->rank() == 1 ? c->fail("no file") : error_of([&] { c->barrier().wait(); });
-              check_shared(world, text, "rank 1: no file");
+              check_shared(world, text, name_of(*c, 1) + ": no file");
+              CHECK(text.find("flight records") == std::string::npos);  // there are none
             },
             {.flight_records = folder.file("file")});
 }

@@ -51,6 +51,11 @@ int run(Communicator& c, int argc, char** argv) {
   } else if (how == "dies") {
     if (last) std::abort();
     c.all_reduce(x).wait();
+  } else if (how == "told") {  // a signal comes from outside
+    const auto part = c.split(0);
+    if (c.rank() == 0) std::fputs("waiting\n", stderr);
+    if (!last) part->barrier("told").wait();
+    std::this_thread::sleep_for(std::chrono::minutes(1));
   } else if (how == "split") {  // an error inside a part of the ranks
     const auto part = c.split(c.rank() % 2);
     part->together("reading", [&] {

@@ -3,6 +3,7 @@
 #include "distributed/comm/tcp.h"
 
 #include <net/if.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -12,8 +13,11 @@
 #include <cstring>
 #include <fstream>
 #include <map>
+#include <mutex>
+#include <set>
 #include <thread>
 
+#include "distributed/comm/reception.h"
 #include "distributed/comm/socket.h"
 #include "tests/distributed/comm/collectives.h"
 #include "tests/distributed/comm/failures.h"
@@ -152,7 +156,7 @@ TEST_CASE("a rank that leaves while others wait for it") {
     if (c->rank() == 1) c.reset();
     std::string text;
     if (c) text = error_of([&] { c->send_recv(zeros({3}), 1, zeros({3}), 1).wait(); });
-    if (c) CHECK(text.find("] rank 1 on " + world.host(1) + " has left") != std::string::npos);
+    if (c) CHECK(text.find("] " + name_of(*c, 1) + " has left (in send_recv") != std::string::npos);
     CHECK(Clock::now() - start < 10s);
   });
 }
@@ -165,7 +169,9 @@ TEST_CASE("messages of the wrong size are refused") {
       c->all_to_all(zeros({5}), out, zeros({c->rank() ? 7 : 4}), in, "a").wait();
       c->barrier().wait();
     });
-    check_shared(world, text, "rank 0 sent 12 bytes where rank 1 expected 16");
+    check_shared(
+        world, text,
+        name_of(*c, 0) + " sent 12 bytes where " + name_of(*c, 1) + " expected 16 (in call 1");
   });
 }
 
@@ -200,9 +206,11 @@ TEST_CASE("ranks that do not all come") {
 
 TEST_CASE("nobody where rank 0 should be") {
   const int port = free_port();
-  CHECK(errors_of({{1, 2, "localhost", port, 300ms}}).at(0) ==
-        "[tcp] rank 1 found nobody at localhost:" + std::to_string(port) +
-            " within 0.3 s: rank 0 does not run there, or cannot be reached");
+  CHECK(
+      errors_of({{1, 2, "localhost", port, 300ms}}).at(0) ==
+      "[tcp] there is nobody at localhost:" + std::to_string(port) +
+          " after 0.3 s: rank 0 does not run there, cannot be reached, or was started as the only "
+          "one (WORLD_SIZE=1)");
   CHECK(errors_of({{1, 2, "no.such.host.invalid", port, 300ms}})
             .at(0)
             .starts_with("[tcp] no host 'no.such.host.invalid': "));
@@ -213,7 +221,7 @@ TEST_CASE("another number of ranks, and two of one rank") {
   auto errors = errors_of({{0, 2, "localhost", port}, {1, 3, "localhost", port}});
   CHECK(errors.at(0).starts_with("[tcp] the number of ranks differs: rank 0 on "));
   CHECK(errors.at(0).find(" has 2, rank 1 on ") != std::string::npos);
-  CHECK(errors.at(0).ends_with(" has 3"));
+  CHECK(errors.at(0).ends_with(" has 3; give all the same WORLD_SIZE"));
   CHECK(errors.at(1) == errors.at(0));
   // The ranks that come later hear of it, too.
   errors = errors_of({{0, 4, "localhost", port},
@@ -239,7 +247,7 @@ TEST_CASE("somebody else where rank 0 should be") {
       caller.send(answer.data(), static_cast<int64_t>(answer.size()), Clock::now() + 1s);
     });
     CHECK(errors_of({{1, 2, "localhost", other.port(), 2000ms}}).at(0) ==
-          "[tcp] what rank 1 found at localhost:" + std::to_string(other.port()) +
+          "[tcp] what is at localhost:" + std::to_string(other.port()) +
               " is not rank 0 of a job, or it ended");
     server.join();
   }
@@ -248,9 +256,11 @@ TEST_CASE("somebody else where rank 0 should be") {
 TEST_CASE("nobody answers where rank 0 should be") {
   const Socket stopped = Socket::listen(0);
   const std::string address = "localhost:" + std::to_string(stopped.port());
-  CHECK(errors_of({{1, 2, "localhost", stopped.port(), 300ms}}).at(0) ==
-        "[tcp] nothing that rank 1 found at " + address +
-            " answered within 0.3 s: rank 0 is stopped, or that is somebody else");
+  CHECK(
+      errors_of({{1, 2, "localhost", stopped.port(), 300ms}}).at(0) ==
+      "[tcp] nobody at " + address +
+          " has answered within 0.3 s: rank 0 is stopped, or its job has started already, or that "
+          "is somebody else");
 }
 
 TEST_CASE("a rank that waits for rank 0 does not meet itself") {
@@ -282,9 +292,10 @@ TEST_CASE("options of communicators that differ between ranks are named") {
       const auto c = make_tcp({rank, 3, "localhost", port}, rank == 1 ? other : CommOptions{});
       const std::string text = error_of([&] { c->barrier().wait(); });
       CHECK(text.starts_with("[connect] the ranks' calls differ: rank "));
-      CHECK(text.find(other.share_memory
-                          ? "rank 1 made connect \"2 a host\""
-                          : "rank 1 made connect \"without shared memory\"") != std::string::npos);
+      CHECK(text.find(name_of(*c, 1) + (other.share_memory
+                                            ? " made connect \"2 a host\""
+                                            : " made connect \"without shared memory\"")) !=
+            std::string::npos);
     });
   }
 }
@@ -310,6 +321,127 @@ TEST_CASE("strangers at rank 0's port are named if the ranks do not come, and ha
     c->barrier().wait();
   });
   early.join();
+}
+
+TEST_CASE("strangers that say nothing keep nobody waiting") {
+  const int port = free_port();
+  std::vector<Socket> strangers(20);
+  std::thread visitors([&] {
+    for (Socket& stranger : strangers) {
+      stranger = Socket::connect("127.0.0.1", port, Clock::now() + 5s);
+      stranger.send("GET /", 5, Clock::now() + 1s);
+    }
+  });
+  const auto start = Clock::now();
+  std::thread late([&] {
+    visitors.join();
+    CHECK(errors_of({{1, 2, "localhost", port}}).at(0) == "");
+  });
+  CHECK(errors_of({{0, 2, "localhost", port}}).at(0) == "");
+  late.join();
+  CHECK(Clock::now() - start < 2s);  // the patience with one of them
+}
+
+// A rank that comes to the job at `port` and says no more.
+Socket silent_rank(int rank, int size, int port) {
+  Socket socket = Socket::connect("localhost", port, Clock::now() + 5s);
+  Hello hello;
+  hello.rank = rank;
+  hello.size = size;
+  hello.port = port;
+  std::strcpy(hello.host, "h7");
+  socket.send(&hello, sizeof hello, Clock::now() + 1s);
+  return socket;
+}
+
+TEST_CASE("a rank that is started again takes its own place") {
+  const int port = free_port();
+  std::thread twice([&] {
+    silent_rank(1, 2, port);
+    CHECK(errors_of({{1, 2, "localhost", port}}).at(0) == "");
+  });
+  CHECK(errors_of({{0, 2, "localhost", port}}).at(0) == "");
+  twice.join();
+}
+
+TEST_CASE("a rank that is stopped while the ranks connect is named by all alike") {
+  for (int stopped : {1, 3}) {
+    const int port = free_port();
+    Socket socket;
+    std::thread other([&] { socket = silent_rank(stopped, 4, port); });
+    std::vector<TcpJob> jobs;
+    for (int rank = 0; rank < 4; ++rank) {
+      if (rank != stopped) jobs.push_back({rank, 4, "localhost", port, 1000ms});
+    }
+    const auto start = Clock::now();
+    for (const auto& [_, error] : errors_of(jobs)) {
+      CHECK(error == "[tcp] rank " + std::to_string(stopped) +
+                         " on h7 came, but did not answer while the ranks connected");
+    }
+    CHECK(Clock::now() - start < 6s);
+    other.join();
+  }
+}
+
+TEST_CASE("a rank that comes when the job has started is told so, if rank 0 looks") {
+  const int port = free_port();
+  std::string told;
+  std::atomic<bool> answered{false};
+  std::thread late;
+  on_threads(2, [&](int rank) {
+    const auto c = make_tcp({rank, 2, "localhost", port});
+    if (rank == 0) {
+      late = std::thread([&] {
+        told = errors_of({{1, 2, "localhost", port}}).at(0);
+        answered = true;
+      });
+    }
+    do {
+      c->split(0);  // where rank 0 looks who calls
+    } while (c->broadcast_string(answered ? "" : "go on", 0) == "go on");
+  });
+  late.join();
+  CHECK(told ==
+        "[tcp] this job has started already, with another rank 1: to start one rank again, start "
+        "all");
+}
+
+// Cuts both connections between ranks 1 and 2 of three: those that rank 0's port has no part in.
+void cut_link_beside(int port_of_rank_0) {
+  for (int file = 3; file < 1024; ++file) {
+    sockaddr_storage address = {};
+    socklen_t length = sizeof address;
+    if (getpeername(file, reinterpret_cast<sockaddr*>(&address), &length) != 0) continue;
+    if (address.ss_family != AF_INET && address.ss_family != AF_INET6) continue;
+    const auto port_at = [&](auto ask) {
+      length = sizeof address;
+      ask(file, reinterpret_cast<sockaddr*>(&address), &length);
+      return ntohs(reinterpret_cast<const sockaddr_in&>(address).sin_port);
+    };
+    if (port_at(getsockname) == port_of_rank_0 || port_at(getpeername) == port_of_rank_0) continue;
+    shutdown(file, SHUT_RDWR);
+  }
+}
+
+TEST_CASE("a link that is cut between two of three ranks is named by all alike") {
+  const int port = free_port();
+  std::mutex mutex;
+  std::set<std::string> texts;
+  on_threads(3, [&](int rank) {
+    const auto c = make_tcp({rank, 3, "localhost", port}, {.share_memory = false});
+    c->barrier().wait();
+    const std::string text = error_of([&] {
+      for (int step = 0;; ++step) {
+        if (step == 50 && rank == 0) cut_link_beside(port);
+        c->all_reduce(zeros({1000}), Reduce::sum, "bucket").wait();
+      }
+    });
+    CHECK(text.find(" cannot go on: the link between " + name_of(*c, 1) + " and " + name_of(*c, 2) +
+                    " is cut") != std::string::npos);
+    std::lock_guard lock(mutex);
+    texts.insert(text);
+  });
+  CHECK(texts.size() == 1);
 }
 
 TEST_CASE("arguments that are none") {
