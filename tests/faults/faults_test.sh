@@ -1,3 +1,3 @@
 #!/bin/sh
 # faults_test.sh MPIRUN PROGRAM: one fault of each kind; inject_faults.py by itself injects as many as one likes.
-exec python3 "$(dirname "$0")/inject_faults.py" "$2" --mpirun "$1" --faults 7
+exec python3 "$(dirname "$0")/inject_faults.py" "$2" --launchers "$1"
