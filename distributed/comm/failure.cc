@@ -41,6 +41,7 @@ Failure::Failure(Transport& transport, const Notice& mine, std::chrono::millisec
   text_ = cause ? describe(*cause) : "[communicator] a rank failed and did not say why";
   saves_records_ = cause && !cause->records.empty();
   if (saves_records_) text_ += "; flight records in " + cause->records;
+  if (reported_) text_ = *reported_;  // a rank that comes late knows more, but it has been said
 }
 
 template <class F>
@@ -56,7 +57,7 @@ void Failure::listen(std::chrono::milliseconds grace, const F& complete) {
           left_[notice.rank] = std::move(notice.text);
           break;
         case Notice::Kind::reported:
-          reported_ = true;
+          reported_ = std::move(notice.text);
           break;
       }
     }
@@ -177,12 +178,14 @@ bool Failure::leave(const std::string& message, std::chrono::milliseconds grace,
   const bool all_came = all_present(left_);
   const auto same = [&](const auto& left) { return left == notice.text; };
   const auto lowest = std::find_if(left_.begin(), left_.end(), [](const auto& l) { return !!l; });
-  if (lowest - left_.begin() == transport_.rank()) {
-    report(std::all_of(left_.begin(), left_.end(), same) ? message : text_);
+  if (lowest - left_.begin() == transport_.rank() && !reported_) {
+    const std::string text = std::all_of(left_.begin(), left_.end(), same) ? message : text_;
+    report(text);
     notice.kind = Notice::Kind::reported;
+    notice.text = text.substr(0, kNoticeText);
     transport_.notify(notice);
   } else {
-    listen(grace, [&] { return reported_; });
+    listen(grace, [&] { return reported_.has_value(); });
   }
   return all_came;
 }

@@ -53,7 +53,8 @@ class Failure {
   Transport& transport_;
   std::vector<std::optional<Notice>> heard_;      // by rank
   std::vector<std::optional<std::string>> left_;  // by rank: what ended it
-  bool reported_ = false, saves_records_ = false;
+  std::optional<std::string> reported_;           // what a rank has told the user
+  bool saves_records_ = false;
   std::string text_;
 };
 

@@ -16,7 +16,7 @@ struct Notice {
   enum class Kind : uint8_t {
     failed,    // the communicator is broken
     leaving,   // the rank has nothing left to do; `text` is the error that ended it
-    reported,  // the rank has told the user
+    reported,  // the rank has told the user `text`
   };
 
   Kind kind = Kind::failed;

@@ -45,8 +45,8 @@ int run(Communicator& c, int argc, char** argv) {
   } else if (how == "late") {  // needs a short CAPSTAN_TIMEOUT
     if (last) std::this_thread::sleep_for(std::chrono::minutes(5));
     c.all_reduce(x, Reduce::sum, "bucket 1").wait();
-  } else if (how == "stopped") {  // as a machine that hangs
-    if (last) raise(SIGSTOP);
+  } else if (how == "stopped" || how == "stopped-first") {  // as a machine that hangs
+    if (how == "stopped" ? last : c.rank() == 0) raise(SIGSTOP);
     c.all_reduce(x, Reduce::sum, "bucket 2").wait();
   } else if (how == "dies") {
     if (last) std::abort();
