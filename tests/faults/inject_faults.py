@@ -216,9 +216,9 @@ def write_table(path, results):
     with open(path, 'w') as file:
         print('fault', 'launcher', 'ranks', 'culprit', 'seconds to end', 'status', 'named', 'text', sep='\t', file=file)
         for r in results:
-            line = (ours(r.text) or ['(only mpirun speaks)'])[0]
+            line = (ours(r.text) or ['(only the launcher speaks)'])[0]
             print(r.kind, r.launcher, r.ranks, r.rank, 'hung' if r.seconds is None else f'{r.seconds:.1f}', r.status,
-                  'yes' if r.named else 'no', re.sub(r' on [\w.-]+', ' on HOST', re.sub(r'; flight records in .*', '', line)),
+                  'yes' if r.named else 'no', line.replace(' on ' + os.uname().nodename, ' on HOST'),
                   sep='\t', file=file)
 
 
@@ -250,7 +250,7 @@ def main():
         results.append(result)
         seconds = 'HUNG' if result.seconds is None else f'{result.seconds:.1f} s'
         print(f'{number + 1:4} {kind:10} {result.launcher:9} rank {result.rank} of {ranks}: {seconds}, status '
-              f'{result.status}: {(ours(result.text) or ["(only mpirun speaks)"])[0][:200]}', file=sys.stderr)
+              f'{result.status}: {(ours(result.text) or ["(only the launcher speaks)"])[0][:200]}', file=sys.stderr)
         if result.seconds is None or result.status == 0 or not result.named:
             print('NOT AS IT SHOULD BE:\n' + result.text, file=sys.stderr)
     print_table(results)
