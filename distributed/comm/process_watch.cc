@@ -3,6 +3,7 @@
 #include "distributed/comm/process_watch.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -34,13 +35,13 @@ std::string ProcessWatch::here() { return fmt::format("{}{}", place_of_numbers()
 ProcessWatch::ProcessWatch(const std::vector<std::string>& processes) : ended_(processes.size()) {
   const std::string place = place_of_numbers();
   for (const std::string& process : processes) {
-    files_.push_back({open_process(process, place), POLLIN, 0});
+    files_.push_back(open_process(process, place));
   }
 }
 
 ProcessWatch::~ProcessWatch() {
-  for (const pollfd& file : files_) {
-    if (file.fd >= 0) ::close(file.fd);
+  for (int file : files_) {
+    if (file >= 0) ::close(file);
   }
 }
 
@@ -50,7 +51,8 @@ bool ProcessWatch::look() {
   if (now < next) return any_;
   const auto after = now + std::chrono::duration_cast<Clock::duration>(kBetweenLooks).count();
   if (!next_look_.compare_exchange_strong(next, after)) return any_;  // another thread looks
-  std::vector<pollfd> files = files_;
+  std::vector<pollfd> files;
+  for (int file : files_) files.push_back({file, POLLIN, 0});
   if (::poll(files.data(), files.size(), 0) <= 0) return any_;
   for (size_t i = 0; i < files.size(); ++i) {
     if (files[i].revents) ended_[i] = true;

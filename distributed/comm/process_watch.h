@@ -3,8 +3,6 @@
 // ends the rest.
 #pragma once
 
-#include <poll.h>
-
 #include <atomic>
 #include <string>
 #include <vector>
@@ -33,7 +31,7 @@ class ProcessWatch {
  private:
   static constexpr std::chrono::milliseconds kBetweenLooks{50};
 
-  std::vector<pollfd> files_;  // by place; -1: not watched
+  std::vector<int> files_;  // by place; -1: not watched
   std::vector<std::atomic<bool>> ended_;
   std::atomic<bool> any_{false};
   std::atomic<Clock::rep> next_look_{0};
