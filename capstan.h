@@ -109,6 +109,7 @@
 #include "distributed/mesh/mesh.h"
 #include "distributed/pipeline/cut.h"
 #include "distributed/pipeline/draw.h"
+#include "distributed/pipeline/pipeline.h"
 #include "distributed/power_sgd.h"
 #include "distributed/replica_check.h"
 #include "distributed/sync_batch_norm.h"
