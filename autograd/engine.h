@@ -75,8 +75,8 @@ class SplitBackward {
   SplitBackward(SplitBackward&&) noexcept;
   SplitBackward& operator=(SplitBackward&&) noexcept;
 
-  /// Of the inputs, in their order.
-  const std::vector<Tensor>& gradients() const { return gradients_; }
+  /// Of the inputs, in their order; the caller may take them away.
+  std::vector<Tensor>& gradients() { return gradients_; }
 
   /// Runs the second half, with all its hooks, and frees the tape: adds the gradients of all leaves
   /// that the outputs depend on to them, but for those that were inputs. `roots` and `seeds`: more

@@ -203,7 +203,7 @@ void Executor::backward_input(const Instruction& i, Live& live) {
   }
   const Roots roots = this->roots(i, live);
   live.rest.emplace(roots.tensors, roots.seeds, ends);
-  const Tensors& gradients = live.rest->gradients();
+  const Tensors gradients = std::move(live.rest->gradients());
   live.gradients.assign(gradients.begin(), gradients.begin() + inputs);
   if (run_->ties_each_microbatch) {
     send_borrowed(i, {gradients.begin() + borrowed, gradients.end()});

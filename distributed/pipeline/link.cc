@@ -18,7 +18,6 @@ void Link::send(const Tensors& tensors, const std::string& tag) {
 
 void Link::expect(std::vector<Crossing> tensors, std::string tag) {
   expected_.push_back({std::move(tensors), std::move(tag)});
-  if (!posted_) post_next();
 }
 
 void Link::post_next() {
@@ -35,6 +34,7 @@ void Link::post_next() {
 }
 
 Tensors Link::receive() {
+  if (!posted_) post_next();
   posted_->work.wait();
   Tensors tensors = std::move(posted_->tensors);
   post_next();

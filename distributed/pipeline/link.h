@@ -5,8 +5,8 @@
 // queue, and what arrives on one is not held up by another. (One communicator for all would run
 // its calls in the order of the list; 1F1B stands still then. See simulate.h.)
 //
-// The receiver knows what will come, and in which order: it posts the receive of one message ahead,
-// so that the message travels while the stage computes.
+// The receiver knows what will come, and in which order: once it has one message, it posts the
+// receive of the next, so that this travels while the stage computes.
 #pragma once
 
 #include <deque>

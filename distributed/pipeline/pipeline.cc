@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "autograd/autocast.h"
 #include "core/raise.h"
 #include "distributed/clip.h"
 #include "distributed/pipeline/check.h"
@@ -101,15 +102,19 @@ void Pipeline::make_parts(const Deal& deal, const MakePath& make_path) {
   for (int number = stage(); number < std::ssize(cut_); number += stages_.size()) {
     parts_.push_back({std::make_unique<Chunk>(deal, number), nullptr});
   }
+  release_others(deal, stage(), stages_.size());
   stages_.together("the parameters of the stages", [&] {
     for (const Part& part : parts_) {
       for (const auto& [name, parameter] : part.chunk->parameters()) {
         if (parameter.device().kind != Device::Kind::meta) continue;
-        raise<ValueError>("[pipeline] '{}' is of this stage, but on meta: it has no numbers", name);
+        raise<ValueError>(
+            "[pipeline] '{}' is of this stage, but on meta: it had no numbers, or a layer of "
+            "another "
+            "stage lists a module around it",
+            name);
       }
     }
   });
-  release_others(deal, stage(), stages_.size());
   for (Part& part : parts_) {
     if (!trains(*part.chunk)) continue;
     part.path = make_path(*part.chunk);
@@ -148,8 +153,10 @@ void Pipeline::make_links(const std::vector<Tie>& ties) {
 
 const Trace& Pipeline::trace_of(const Tensors& inputs) {
   twin_.model().train(model_.training());
+  const std::optional<Dtype> cast = autocast_dtype();
   const std::string key =
-      fmt::format("{}{}", to_string(crossings(inputs)), model_.training() ? "" : ", evaluated");
+      fmt::format("{}, in {}{}", to_string(crossings(inputs)),
+                  cast ? to_string(*cast) : "its dtype", model_.training() ? "" : ", evaluated");
   const auto known = traces_.find(key);
   return known != traces_.end() ? known->second
                                 : traces_.emplace(key, trace(twin_, cut_, inputs)).first->second;

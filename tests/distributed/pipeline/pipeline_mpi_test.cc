@@ -41,8 +41,8 @@ template <class Model>
 void compare(const Training<Model>& training, const std::vector<Layout>& layouts) {
   const auto self = make_self();
   const std::string alone = hash(train_alone(training), *self);
+  const auto comm = make_mpi();
   for (const Layout& layout : layouts) {
-    const auto comm = make_mpi();
     if (layout.stages * layout.replicas != comm->size()) continue;
     INFO(layout.schedule);
     Weights mine;
