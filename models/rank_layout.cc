@@ -45,8 +45,9 @@ std::string to_string(const RankLayout& layout, int ranks) {
   static constexpr const char* kShared[] = {
       "", " sharing the optimizer's state", " sharing gradients and the optimizer's state",
       " sharing weights, gradients and the optimizer's state"};
-  std::string text =
-      fmt::format("{} parts of the data{}", layout.mesh(ranks).size("data"), kShared[layout.zero]);
+  const int parts = layout.mesh(ranks).size("data");
+  std::string text = fmt::format("{} {} of the data{}", parts, parts == 1 ? "part" : "parts",
+                                 kShared[layout.zero]);
   if (layout.pipeline > 1) {
     text = fmt::format("{} stages ({}) x ", layout.pipeline, layout.schedule) + text;
   }

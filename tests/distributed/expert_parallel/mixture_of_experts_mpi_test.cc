@@ -17,7 +17,8 @@ TEST_CASE("processes share experts, and tokens find them") {
     const auto ranks = make_mpi({.share_memory = share}), self = make_self();
     const auto run = [&](Communicator& communicator) {
       manual_seed(6);
-      MixtureOfExperts layer(8, {.experts = 4, .chosen = 2, .hidden = 16}, communicator);
+      MixtureOfExperts layer(8, {.experts = 2 * ranks->size(), .chosen = 2, .hidden = 16},
+                             communicator);
       Generator generator = Generator(2).fork(ranks->rank());
       const Tensor x = require_grad(randn({11, 8}, 0, 1, {}, generator));
       const Tensor y = layer(x);

@@ -1,6 +1,9 @@
 // Sharded training across processes: the bits of one process under Ddp.
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <bit>
+
 #include "distributed/comm/mpi.h"
 #include "distributed/comm/self.h"
 #include "tests/distributed/fsdp/fsdp_models.h"
@@ -37,7 +40,12 @@ std::string train(Communicator& c, int stage) {
 TEST_CASE("processes train like one, to the last bit, in every stage") {
   const std::string alone = train(*make_self(), 0);
   for (bool share : {true, false}) {
-    const auto c = make_mpi({.share_memory = share});
+    const auto all = make_mpi({.share_memory = share});
+    // Virtual shards want a power of two: the first 2 of 3 ranks, the first 4 of 5.
+    const int used =
+        std::min(4, static_cast<int>(std::bit_floor(static_cast<unsigned>(all->size()))));
+    const auto c = all->split(all->rank() < used ? 0 : -1);
+    if (!c) continue;
     for (int stage : {0, 1, 2, 3}) CHECK(train(*c, stage) == alone);
   }
 }

@@ -93,7 +93,9 @@ TEST_CASE("an error on one stage ends all, with the same text") {
   } catch (const SharedError& error) {
     text = error.what();
   }
-  CHECK(text.find("rank " + std::to_string(comm->size() - 1) + ": [cross_entropy]") == 0);
+  const int last = comm->size() - 1;
+  CHECK(text.find("rank " + std::to_string(last) + " on " + comm->host(last) +
+                  ": [cross_entropy]") == 0);
 }
 
 }  // namespace
