@@ -40,7 +40,7 @@ Pieces pieces_of(const GradientPath& path, const NamedTensors& state, const Boxe
     const auto& [_, region, part] = parameter->second;
     if (value.rank() > 0 && value.shape() == part.shape()) {
       if (value.numel() > 0) pieces.push_back({name, region, value});
-    } else if (value.rank() == 0 || region.is_whole()) {
+    } else if (value.rank() == 0 || part.shape() == region.shape) {  // of a parameter in one part
       pieces.push_back(whole(name, value));
     } else {
       raise<ShapeError>(
