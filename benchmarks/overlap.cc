@@ -7,44 +7,18 @@
 //
 //   overlap backward    prints the time of a backward pass, and the rate of such a link in kbit/s
 //   overlap compare     a table of both ways of sending, in turns
-#include <fmt/format.h>
-
 #include <string>
 
-#include "autograd/elementwise.h"
-#include "autograd/reduce.h"
-#include "benchmarks/timing.h"
-#include "core/random.h"
-#include "distributed/comm/launch.h"
+#include "benchmarks/deep.h"
 #include "distributed/ddp.h"
-#include "nn/linear.h"
 
 namespace {
 
 using namespace capstan;
 using namespace capstan::distributed;
+using namespace capstan::benchmarks;
 
-constexpr int64_t kLayers = 16, kWidth = 512, kBatch = 768;
 constexpr int kSteps = 15;
-
-struct Deep : nn::Module {
-  nn::ModuleList<nn::Linear> layers;
-  CAPSTAN_MODULE(Deep, layers)
-
-  Deep() {
-    for (int64_t i = 0; i < kLayers; ++i) layers.emplace_back(kWidth, kWidth);
-  }
-  Tensor forward(Tensor x) {
-    for (nn::Linear& layer : layers) x = relu(layer(x));
-    return sum(square(x));
-  }
-};
-
-double seconds_of(const auto& f) {
-  const auto begin = Clock::now();
-  f();
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
 
 /// What a step takes one way, medians over the steps.
 struct Way {
@@ -81,14 +55,7 @@ int run(Communicator& communicator, int argc, char** argv) {
       const Tensor loss = model(x);
       times.push_back(seconds_of([&] { backward(loss); }));
     }
-    const Tensor time = full({}, benchmarks::median(times), {.dtype = Dtype::float64});
-    communicator.all_reduce(time, Reduce::mean).wait();
-    const double bytes = 4.0 * static_cast<double>(model.parameter_count());
-    const double share = 2.0 * (communicator.size() - 1) / communicator.size();
-    if (communicator.rank() == 0) {
-      fmt::print("{:.1f} {:.0f}\n", 1e3 * time.item<double>(),
-                 8e-3 * bytes * share / time.item<double>());
-    }
+    print_link(times, model, 2.0 * (communicator.size() - 1) / communicator.size(), communicator);
     return 0;
   }
   if (what != "compare") {
@@ -105,8 +72,8 @@ int run(Communicator& communicator, int argc, char** argv) {
   fmt::print("{:24}{:>14}{:>18}{:>10}\n", "", "backward, ms", "communication, ms", "hidden");
   for (auto& [name, way] :
        {std::pair{"a bucket a layer", &by_layer}, {"one bucket at the end", &at_the_end}}) {
-    fmt::print("{:24}{:>14.1f}{:>18.1f}{:>9.0f}%\n", name, 1e3 * benchmarks::median(way->backward),
-               1e3 * benchmarks::median(way->communication), 100 * benchmarks::median(way->hidden));
+    fmt::print("{:24}{:>14.1f}{:>18.1f}{:>9.0f}%\n", name, 1e3 * median(way->backward),
+               1e3 * median(way->communication), 100 * median(way->hidden));
   }
   return 0;
 }
