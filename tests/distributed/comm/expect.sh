@@ -46,3 +46,18 @@ expect_faults() {
   expect "$1" bad ".* \"bucket 2\" $cut_short; $(rank 0) does not answer; .* come to call 2$records" stopped-first
   expect "$1" bad ".* call 2 all_reduce .* cannot go on without $(rank $last), which has ended or is cut off$records" dies
 }
+
+# Every ending that does not depend on how ranks are joined, on several numbers of them.
+expect_endings() {
+  for ranks in 1 2 3 4 5; do
+    expect $ranks ok '' well
+  done
+  for ranks in 1 5; do
+    expect $ranks bad '' status
+    expect $ranks bad "$no_file" everywhere
+  done
+  # (collectives_mpi_test and tcp_test see how failures reach all ranks, on 1 to 5 of them.)
+  for ranks in 2 5; do
+    expect_faults $ranks
+  done
+}

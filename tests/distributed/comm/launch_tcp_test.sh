@@ -3,17 +3,7 @@
 start=$(dirname "$1")/ranks.sh program=$2
 . "$(dirname "$0")/expect.sh"
 
-for ranks in 1 2 3 4 5; do
-  expect $ranks ok '' well
-done
-for ranks in 1 5; do
-  expect $ranks bad '' status
-  expect $ranks bad "$no_file" everywhere
-done
-# (collectives_mpi_test and tcp_test see how failures reach all ranks, on 1 to 5 of them.)
-for ranks in 2 5; do
-  expect_faults $ranks
-done
+expect_endings
 expect 4 bad "$(rank "[13]"): in a part of the ranks, counted there: $(rank 1): $no_file (after call 2 split)" split
 
 # Started as Slurm's srun does without MPI: the step's hosts and the job's number say where to meet.

@@ -3,17 +3,7 @@
 start=$1 program=$2
 . "$(dirname "$0")/expect.sh"
 
-for ranks in 1 2 3 4 5; do
-  expect $ranks ok '' well
-done
-for ranks in 1 5; do
-  expect $ranks bad '' status
-  expect $ranks bad "$no_file" everywhere
-done
-# (collectives_mpi_test and tcp_test see how failures reach all ranks, on 1 to 5 of them.)
-for ranks in 2 5; do
-  expect_faults $ranks
-done
+expect_endings
 for rank in 0 1 2 3; do
   grep -q 'cannot go on without rank 4 on' "$CAPSTAN_FLIGHT_RECORDS/world-rank-$rank.json" ||
     { echo "no flight record of rank $rank"; failed=1; }
