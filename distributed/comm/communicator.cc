@@ -163,7 +163,9 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   CommOptions part_options = options();
   part_options.all_reduce = algorithm_;
   part_options.name += fmt::format("-{}.{}", state->sequence, color);
-  return std::make_unique<Communicator>(std::move(state->part), part_options);
+  auto part = std::make_unique<Communicator>(std::move(state->part), part_options);
+  part->progress_->await_meeting();  // or its ranks would find out in some later call
+  return part;
 }
 
 std::string Communicator::fail(const std::string& message, bool save_flight_records) {
