@@ -166,6 +166,7 @@ void Fsdp::connect(nn::Module& model) {
     stepped_.push_back(part_of(place.flat->shard(), place.flat->range(place.number), leaf.shape()));
     ranges_.push_back(place.flat->range(place.number));
     require_grad(stepped_.back());
+    accumulator(stepped_.back()).part_of_whole = true;
     parameters.emplace_back(name, stepped_.back());
   }
   open(std::move(parameters),

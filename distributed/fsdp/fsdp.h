@@ -32,8 +32,8 @@
 // Like Ddp it is attached to a model and renames nothing, and gradients take the same path
 // (reducer.h); two verbs differ. With virtual shards, the weights are those of Ddp to the last bit:
 // what rules that work element by element make of an element does not depend on where it is stored.
-// The optimizer must be of that kind (Sgd, Adam, AdamW, Lion, RmsProp, Adagrad, Adadelta). One that
-// looks at a tensor as a whole (Lamb, Lars, Adafactor, Muon, Lbfgs) would take a shard for it.
+// Optimizers that look at a tensor as a whole (Lamb, Muon, ...) would take a shard for it, so their
+// constructors refuse parameters() (optim/check.h).
 //
 // In half precision, model.to(Dtype::bfloat16) before: weights, gradients and gathers then take
 // 2 bytes; the optimizer keeps float32 master weights of its shards (optim/optimizer.h), running
