@@ -61,6 +61,14 @@ void check_plan(const std::vector<UnitPlan>& plan, const FsdpOptions& options) {
   if (!trained) raise<ValueError>("[fsdp] the model has no parameter to train");
 }
 
+/// What this rank has of a flat parameter's parameter number `p`.
+Piece piece_of(const FlatParameter& flat, size_t p) {
+  const auto& [name, parameter] = flat.parameters()[p];
+  const FlatParameter::Range range = flat.range(p);
+  return {name, Region::whole(parameter.shape()).range(range.first, range.last),
+          part_of(flat.shard(), range, parameter.shape())};
+}
+
 }  // namespace
 
 Fsdp::Fsdp(nn::Module& model, Communicator& communicator, FsdpOptions options)
@@ -163,11 +171,17 @@ void Fsdp::connect(nn::Module& model) {
   NamedTensors parameters;
   for (const auto& [name, leaf] : leaves_) {
     const Place& place = places.at(&leaf.body());
-    stepped_.push_back(part_of(place.flat->shard(), place.flat->range(place.number), leaf.shape()));
-    ranges_.push_back(place.flat->range(place.number));
+    pieces_.push_back(piece_of(*place.flat, place.number));
+    stepped_.push_back(pieces_.back().values);
     require_grad(stepped_.back());
     accumulator(stepped_.back()).part_of_whole = true;
     parameters.emplace_back(name, stepped_.back());
+  }
+  for (const Unit& unit : units_) {
+    for (const auto& flat : unit.flats) {
+      if (flat->parameters()[0].second.requires_grad()) continue;
+      for (size_t p = 0; p < flat->parameters().size(); ++p) pieces_.push_back(piece_of(*flat, p));
+    }
   }
   open(std::move(parameters),
        {.leaves = leaves_,

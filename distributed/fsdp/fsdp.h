@@ -94,9 +94,7 @@ class Fsdp : public ReducedPath {
   /// used. A collective.
   void after_step() override;
   std::vector<int> order() const override { return {}; }
-  Region region(size_t i) const override {
-    return Region::whole(leaves_[i].second.shape()).range(ranges_[i].first, ranges_[i].last);
-  }
+  Pieces pieces() const override { return pieces_; }
 
   /// While it lives, all parameters are whole, to be looked at, evaluated or saved. What is written
   /// into them stays: each rank takes its part of it, so all must write the same.
@@ -136,11 +134,11 @@ class Fsdp : public ReducedPath {
   std::unique_ptr<Communicator> group_, replicas_;  // in hybrid sharding
   std::unique_ptr<Communicator> gathers_;           // in stage 3: the group again, for gathers
   std::vector<Unit> units_;
-  NamedTensors leaves_;                       // of the model, that are trained
-  std::vector<Tensor> stepped_;               // this rank's part of each
-  std::vector<Tensor> places_;                // and of its gradient
-  std::vector<FlatParameter::Range> ranges_;  // which part that is
-  std::unique_ptr<Gathering> gathering_;      // in stage 3
+  NamedTensors leaves_;                   // of the model, that are trained
+  std::vector<Tensor> stepped_;           // this rank's part of each
+  std::vector<Tensor> places_;            // and of its gradient
+  Pieces pieces_;                         // what the parts are of the model
+  std::unique_ptr<Gathering> gathering_;  // in stage 3
 };
 
 }  // namespace capstan::distributed

@@ -6,7 +6,6 @@
 #include <chrono>
 #include <cmath>
 
-#include "autograd/checkpoint.h"
 #include "autograd/reduce.h"
 #include "core/error.h"
 #include "distributed/comm/self.h"
@@ -166,26 +165,6 @@ TEST_CASE("stage 3 releases parameters, and gives them back to be looked at and 
     CHECK(weights_of(model) == Floats(before.size(), 0.5));
   });
 }
-
-/// A unit whose first layer is frozen, one whose layer runs twice, and one that recomputes.
-struct Odd : nn::Module {
-  nn::Linear in{7, 9};
-  nn::ModuleList<Block> blocks{3};
-  nn::Linear out{9, 5};
-  CAPSTAN_MODULE(Odd, in, blocks, out)
-  Odd() {
-    require_grad(blocks[0].up.weight, false);
-    require_grad(blocks[2].up.weight, false);
-    require_grad(*blocks[2].down.bias, false);
-    nn::tie(*blocks[0].down.bias, *blocks[1].down.bias);
-  }
-  Tensor forward(const Tensor& x) {
-    Tensor y = blocks[0](in(x));
-    y = blocks[1](blocks[1](y));
-    y = checkpoint([&](const Tensor& z) { return blocks[2](z); }, y);
-    return out(blocks[0](y));
-  }
-};
 
 TEST_CASE("frozen and tied parameters, units that run twice or again in backward") {
   Floats expected;
