@@ -17,11 +17,10 @@ namespace {
 
 std::string describe(const FsdpOptions& options) {
   return fmt::format(
-      "stage {}, reshard_after_forward {}, prefetch {}, unused {}, virtual shards {}, check_nan "
-      "{}, "
+      "stage {}, reshard_ranks {}, prefetch {}, unused {}, virtual shards {}, check_nan {}, "
       "reduce_dtype {}, offload {}, shard_ranks {}",
-      options.stage, options.reshard_after_forward, options.prefetch,
-      static_cast<int>(options.unused), options.virtual_shards, options.check_nan,
+      options.stage, options.reshard_ranks, options.prefetch, static_cast<int>(options.unused),
+      options.virtual_shards, options.check_nan,
       options.reduce_dtype ? to_string(*options.reduce_dtype) : "as it is",
       options.offload ? to_string(*options.offload) : "none", options.shard_ranks);
 }
@@ -37,6 +36,18 @@ void check_options(const FsdpOptions& options, int ranks) {
   if (options.shard_ranks < 0 || (options.shard_ranks > 0 && ranks % options.shard_ranks != 0)) {
     raise<ValueError>("[fsdp] {} ranks cannot be divided into groups of {}", ranks,
                       options.shard_ranks);
+  }
+  const int among = options.shard_ranks > 0 ? options.shard_ranks : ranks,
+            near = options.reshard_ranks;
+  if (near < 0 || (near > 0 && among % near != 0)) {
+    raise<ValueError>(
+        "[fsdp] after forward, weights that {} ranks share out cannot be shared out among groups "
+        "of {}",
+        among, near);
+  }
+  if (near > 0 && options.stage < 3) {
+    raise<ValueError>("[fsdp] reshard_ranks is of stage 3: in stage {} weights are always whole",
+                      options.stage);
   }
   shards_of_each_rank(options.virtual_shards, ranks);
 }
@@ -87,6 +98,9 @@ Fsdp::Fsdp(nn::Module& model, Communicator& communicator, FsdpOptions options)
     replicas_ = communicator.split(communicator.rank() % size, communicator.rank());
   }
   if (options_.stage == 3) gathers_ = group().split(0, group().rank());
+  if (const int near = options_.reshard_ranks; near > 1 && near < group().size()) {
+    near_ = group().split(group().rank() / near, group().rank());
+  }
   share_out(plan);
   connect(model);
 }
@@ -201,7 +215,9 @@ void Fsdp::connect(nn::Module& model) {
   if (options_.stage < 3) return;
   gathering_ = std::make_unique<Gathering>(
       model, units_, *gathers_,
-      GatheringOptions{options_.reshard_after_forward, options_.prefetch});
+      GatheringOptions{.release_after_forward = options_.reshard_ranks != 1,
+                       .near = near_.get(),
+                       .prefetch = options_.prefetch});
 }
 
 void Fsdp::window_begins() {
@@ -217,7 +233,9 @@ void Fsdp::pass_without_data(const std::function<void()>& reduce) {
   try {
     reduce();
   } catch (const std::exception& error) {
-    gathers_->fail(error.what(), false);  // nobody will make the others' gathers
+    for (const auto* gathers : {&gathers_, &near_}) {  // nobody will make the others'
+      if (*gathers) (*gathers)->fail(error.what(), false);
+    }
     throw;
   }
   gathers.get();
@@ -255,7 +273,7 @@ bool Fsdp::unscale(const optim::GradScaler& scaler) {
 
 int64_t Fsdp::bytes_sent() const {
   int64_t bytes = 0;
-  for (const auto* made : {&group_, &replicas_, &gathers_}) {
+  for (const auto* made : {&group_, &replicas_, &gathers_, &near_}) {
     if (*made) bytes += (*made)->traffic().bytes_sent;
   }
   return bytes;

@@ -12,13 +12,18 @@
 //     1    1/n of the optimizer's state    4 + 4 + 8/n            1    (reduce-scatter, all-gather)
 //     2    and of the gradients            4 + 4/n + 8/n          1
 //     3    and of the weights              (4 + 4 + 8)/n          1.5  (two all-gathers)
+//    3, k  and between forward and         (4 + 4 + 8)/n + 4/k    1 + (1 - 1/k) / (2 - 2/n)
+//          backward 1/k of the weights
 //
 // An all-reduce is a reduce-scatter followed by an all-gather. Stages 1 and 2 put the step between
 // the two: gradients are scattered, so that each rank gets the mean of its shard; it steps that;
 // then the new weights are gathered. Nothing is sent that DDP does not send. Stage 3 has no whole
 // weights to keep: a part of the model, a unit (units.h), is gathered when it is called, released,
 // and gathered again for backward (Zhao et al., "PyTorch FSDP: experiences on scaling fully sharded
-// data parallel", VLDB 2023, arXiv 2304.11277, sections 3 and 4; gathering.h).
+// data parallel", VLDB 2023, arXiv 2304.11277, sections 3 and 4; gathering.h). A rank may keep more
+// than its shard between the two, an n/k-fold one: then the second gather is among k neighbours,
+// those of a host, say, and sends (1 - 1/k) instead of (1 - 1/n) of the weights (FsdpOptions::
+// reshard_ranks; k = 1: nothing).
 //
 //   distributed::Fsdp fsdp(model, communicator, {.stage = 3});
 //   optim::AdamW adamw(fsdp.parameters());          // this rank's shards
@@ -54,8 +59,11 @@ namespace capstan::distributed {
 struct FsdpOptions {
   int stage = 3;  // 1, 2 or 3
   UnitPolicy units = repeated_units();
-  bool reshard_after_forward = true;  // false: stage 3 keeps a unit until its backward is done
-  bool prefetch = true;               // of the next unit
+  /// Stage 3: how many neighbouring ranks share out the weights of a unit from its forward to its
+  /// backward, which gathers them from these alone. 0: all, it gathers from everywhere again; 1:
+  /// each rank keeps them whole. (PyTorch's reshard_after_forward: true is 0, false 1, n is n.)
+  int reshard_ranks = 0;
+  bool prefetch = true;  // of the next unit
   Unused unused = Unused::error;
   int64_t virtual_shards = 0;              // see DdpOptions
   bool check_nan = false;                  // see DdpOptions
@@ -78,9 +86,10 @@ class Fsdp : public ReducedPath {
   /// the others, and shares them out: the model's parameters are views of flat ones from now on,
   /// in stage 3 without memory. Throws SharedError on every rank where ranks differ; for a stage
   /// that there is not, units that do not fit the model, a number of ranks that does not fit
-  /// shard_ranks, a model with nothing to train or on several devices, a device or dtype that
-  /// cannot be; and as Reducer does for virtual shards. Model and communicator must outlive this;
-  /// when it goes, stage 3 leaves the model without its numbers (see full_parameters()).
+  /// shard_ranks or reshard_ranks, a model with nothing to train or on several devices, a device or
+  /// dtype that cannot be; and as Reducer does for virtual shards. Model and communicator must
+  /// outlive this; when it goes, stage 3 leaves the model without its numbers (see
+  /// full_parameters()).
   Fsdp(nn::Module& model, Communicator& communicator, FsdpOptions options = {});
   ~Fsdp() override;
 
@@ -133,6 +142,7 @@ class Fsdp : public ReducedPath {
   const FsdpOptions options_;
   std::unique_ptr<Communicator> group_, replicas_;  // in hybrid sharding
   std::unique_ptr<Communicator> gathers_;           // in stage 3: the group again, for gathers
+  std::unique_ptr<Communicator> near_;              // in stage 3: reshard_ranks of the group
   std::vector<Unit> units_;
   NamedTensors leaves_;                   // of the model, that are trained
   std::vector<Tensor> stepped_;           // this rank's part of each

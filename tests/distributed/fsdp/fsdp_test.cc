@@ -109,7 +109,7 @@ TEST_CASE("frozen and tied parameters, units that run twice or again in backward
                  expected);
       manual_seed(2);
       Odd other;
-      check_near(train(c, other, 3, {.reshard_after_forward = false}, count), expected);
+      check_near(train(c, other, 3, {.reshard_ranks = 1}, count), expected);
     });
   }
 }
@@ -118,7 +118,7 @@ TEST_CASE("a forward pass without a backward leaves no old weights behind") {
   run_ranks(3, [](Communicator& c) {
     manual_seed(8);
     Tower model, twin = model.clone();
-    Fsdp fsdp(model, c, {.reshard_after_forward = false});
+    Fsdp fsdp(model, c, {.reshard_ranks = 1});
     Ddp ddp(twin, c);
     optim::Sgd sharded(fsdp.parameters(), {}), whole(twin.parameters(), {});
     const Samples s = samples(0, 0, 3);
