@@ -17,10 +17,10 @@ namespace {
 
 std::string describe(const FsdpOptions& options) {
   return fmt::format(
-      "stage {}, reshard_ranks {}, prefetch {}, unused {}, virtual shards {}, check_nan {}, "
-      "reduce_dtype {}, offload {}, shard_ranks {}",
-      options.stage, options.reshard_ranks, options.prefetch, static_cast<int>(options.unused),
-      options.virtual_shards, options.check_nan,
+      "stage {}, reshard_ranks {}, prefetch {}, reduce_each_pass {}, unused {}, virtual shards {}, "
+      "check_nan {}, reduce_dtype {}, offload {}, shard_ranks {}",
+      options.stage, options.reshard_ranks, options.prefetch, options.reduce_each_pass,
+      static_cast<int>(options.unused), options.virtual_shards, options.check_nan,
       options.reduce_dtype ? to_string(*options.reduce_dtype) : "as it is",
       options.offload ? to_string(*options.offload) : "none", options.shard_ranks);
 }
@@ -48,6 +48,15 @@ void check_options(const FsdpOptions& options, int ranks) {
   if (near > 0 && options.stage < 3) {
     raise<ValueError>("[fsdp] reshard_ranks is of stage 3: in stage {} weights are always whole",
                       options.stage);
+  }
+  if (options.reduce_each_pass && options.stage == 1) {
+    raise<ValueError>(
+        "[fsdp] reduce_each_pass is of stages 2 and 3: in stage 1 gradients are whole anyway");
+  }
+  if (options.reduce_each_pass && options.virtual_shards > 0) {
+    raise<ValueError>(
+        "[fsdp] reduce_each_pass adds up ranks before passes, and virtual shards the passes of a "
+        "rank first: the bits would depend on the ranks");
   }
   shards_of_each_rank(options.virtual_shards, ranks);
 }
@@ -201,6 +210,7 @@ void Fsdp::connect(nn::Module& model) {
        {.leaves = leaves_,
         .stepped = stepped_,
         .unused = options_.unused,
+        .reduce_each_pass = options_.reduce_each_pass,
         .reducer = {.virtual_shards = options_.virtual_shards,
                     .check_nan = options_.check_nan,
                     .scatter = std::move(scatter)}},

@@ -40,6 +40,13 @@
 // Optimizers that look at a tensor as a whole (Lamb, Muon, ...) would take a shard for it, so their
 // constructors refuse parameters() (optim/check.h).
 //
+// Accumulation. Backward passes with Sync::no leave whole gradients on every rank, which the last
+// one of a window reduces: 4 bytes a parameter that stages 2 and 3 do not have otherwise. With
+// `reduce_each_pass` every pass scatters its own instead, and each rank adds up its parts: the
+// memory of a single pass, for a reduce-scatter (1/2 of DDP's traffic) a pass. Sums are then over
+// ranks first and over passes second, which rounds differently. The tree of virtual shards adds a
+// rank's own first (reducer.h), so the two exclude each other.
+//
 // In half precision, model.to(Dtype::bfloat16) before: weights, gradients and gathers then take
 // 2 bytes; the optimizer keeps float32 master weights of its shards (optim/optimizer.h), running
 // statistics stay float32 (nn/module.h), and `reduce_dtype` is that of the sums.
@@ -63,7 +70,8 @@ struct FsdpOptions {
   /// backward, which gathers them from these alone. 0: all, it gathers from everywhere again; 1:
   /// each rank keeps them whole. (PyTorch's reshard_after_forward: true is 0, false 1, n is n.)
   int reshard_ranks = 0;
-  bool prefetch = true;  // of the next unit
+  bool prefetch = true;           // of the next unit
+  bool reduce_each_pass = false;  // stages 2 and 3: no whole gradients between passes
   Unused unused = Unused::error;
   int64_t virtual_shards = 0;              // see DdpOptions
   bool check_nan = false;                  // see DdpOptions
@@ -86,10 +94,10 @@ class Fsdp : public ReducedPath {
   /// the others, and shares them out: the model's parameters are views of flat ones from now on,
   /// in stage 3 without memory. Throws SharedError on every rank where ranks differ; for a stage
   /// that there is not, units that do not fit the model, a number of ranks that does not fit
-  /// shard_ranks or reshard_ranks, a model with nothing to train or on several devices, a device or
-  /// dtype that cannot be; and as Reducer does for virtual shards. Model and communicator must
-  /// outlive this; when it goes, stage 3 leaves the model without its numbers (see
-  /// full_parameters()).
+  /// shard_ranks or reshard_ranks, options that exclude each other, a model with nothing to train
+  /// or on several devices, a device or dtype that cannot be; and as Reducer does for virtual
+  /// shards. Model and communicator must outlive this; when it goes, stage 3 leaves the model
+  /// without its numbers (see full_parameters()).
   Fsdp(nn::Module& model, Communicator& communicator, FsdpOptions options = {});
   ~Fsdp() override;
 

@@ -18,6 +18,8 @@ struct WideBlock : nn::Module {
 };
 struct Wide : nn::Module {
   static constexpr double kGradient = 4 * 128 * 252;  // bytes of the largest
+  /// Bytes of the gradients of the root and two blocks.
+  static constexpr double kUnitsOfAPass = 4 * (128 * 128 + 128 + 2 * (2 * 128 * 252 + 128 + 252));
 
   nn::Linear in{128, 128};
   nn::ModuleList<WideBlock> blocks{12};
