@@ -12,7 +12,8 @@
 //
 // Parameters that are cut become this rank's slice, under their own names, and hooks on the modules
 // send what has to be sent; door.h explains what that is, and why. The model's source knows
-// nothing of it, nor do optimizers and Ddp, which is made over the ranks that have the same slices.
+// nothing of it, nor does Ddp, which is made over the ranks that have the same slices, nor do
+// optimizers: but those that look at tensors as a whole refuse slices (optim/check.h).
 //
 // Gradients. Of a parameter that is cut each rank has the gradient of its slice. Other parameters
 // have the same gradient on all ranks, to the bit, and stay equal: nothing is sent. Only what is
