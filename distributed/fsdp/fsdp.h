@@ -94,6 +94,10 @@ class Fsdp : public ReducedPath {
   /// used. A collective.
   void after_step() override;
   std::vector<int> order() const override { return {}; }
+  /// In stage 3 all units are gathered, once, for any number of passes: see gathering.h.
+  void hold() override;
+  void wait_for(const Tensor& parameter) override;
+  void let_go() override;
   Region region(size_t i) const override {
     return Region::whole(leaves_[i].second.shape()).range(ranges_[i].first, ranges_[i].last);
   }
