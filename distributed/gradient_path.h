@@ -73,6 +73,14 @@ class GradientPath {
   /// before. A collective, likewise.
   virtual double clip_grad_norm(double limit) = 0;
 
+  /// Between these two calls passes may take turns: forward of a second microbatch, say, before
+  /// backward of the first. Where weights come for a pass and go, they stay from here on; hold()
+  /// begins to fetch them, and any of them is there from its first use on, or when wait_for()
+  /// returns. No step of the optimizer lies between. Collectives, all three.
+  virtual void hold() {}
+  virtual void wait_for(const Tensor&) {}
+  virtual void let_go() {}
+
   /// Follows every step of the optimizer: ranks that stepped different parts share the outcome.
   virtual void after_step() {}
 

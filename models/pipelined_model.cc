@@ -60,12 +60,9 @@ class PipelinedModel : public Strategy {
     return {counts.data<int64_t>()[0], counts.data<int64_t>()[1]};
   }
 
-  std::optional<Tensor> logits(const Tensor& inputs) override {
-    if (inputs.size(0) == 0) return std::nullopt;  // on all stages alike
+  std::optional<Tensor> forward_pass(const Tensor& inputs) override {
     const Autocast guard(model_.autocast_dtype());
-    model_.module().eval();
     const std::vector<Tensors> outputs = pipeline_->evaluate({{model_.prepare(inputs)}});
-    model_.module().train();
     if (outputs.empty()) return std::nullopt;
     return model_.logits_of(outputs[0][0]);
   }

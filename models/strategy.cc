@@ -45,6 +45,13 @@ std::shared_ptr<distributed::BucketHook> make_hook(const TrainOptions& options) 
   return nullptr;
 }
 
+/// A sample of zeros, where there is none.
+Tensor blank(const Tensor& inputs) {
+  Shape shape = inputs.shape();
+  shape[0] = 1;
+  return zeros(shape, {.dtype = inputs.dtype()});
+}
+
 std::vector<std::string> names_of(const NamedTensors& tensors) {
   std::vector<std::string> names;
   for (const auto& [name, _] : tensors) names.push_back(name);
@@ -121,6 +128,18 @@ void Strategy::load_state(const std::string& folder, const distributed::Manifest
   for (const auto& hook : hooks_) {
     if (hook) hook->load(folder, manifest, axes_.data());
   }
+}
+
+std::optional<Tensor> Strategy::logits(const Tensor& inputs) {
+  const bool empty = inputs.size(0) == 0;
+  // Where weights are shared out a forward pass is a collective of all ranks: one without samples
+  // takes part with a blank one.
+  if (empty && options_.layout.zero < 3) return std::nullopt;
+  const NoGrad guard;
+  model_.module().eval();
+  const std::optional<Tensor> logits = forward_pass(empty ? blank(inputs) : inputs);
+  model_.module().train();
+  return empty ? std::nullopt : logits;
 }
 
 std::vector<double> Strategy::next_logits(const Tensor& inputs) {

@@ -61,7 +61,7 @@ class Strategy {
 
   /// A forward pass of the model as it is evaluated: its logits, or nothing on a rank that does not
   /// have them. A collective of the ranks that hold a copy together.
-  virtual std::optional<Tensor> logits(const Tensor& inputs) = 0;
+  std::optional<Tensor> logits(const Tensor& inputs);
 
   /// Of the last row of logits(inputs), on all ranks that hold the copy together.
   std::vector<double> next_logits(const Tensor& inputs);
@@ -87,6 +87,9 @@ class Strategy {
 
  protected:
   Strategy(const TrainOptions& options, Task& task, const Axes& axes);
+
+  /// For logits(): what the model gives, if that comes out here.
+  virtual std::optional<Tensor> forward_pass(const Tensor& inputs) = 0;
 
   /// The model, or those parts of it that this rank runs.
   virtual std::vector<nn::Module*> modules() = 0;

@@ -117,12 +117,6 @@ void check(const TrainOptions& o) {
         "what they look at",
         o.layout.zero);
   }
-  if (o.layout.pipeline > 1 && o.layout.zero == 3) {
-    raise<ValueError>(
-        "[options] --pipeline goes with --zero 0, 1 and 2: with 3, each microbatch would gather "
-        "the "
-        "weights of its stage again, forward and backward");
-  }
   if (o.compress == "powersgd" && (o.layout.pipeline > 1 || o.layout.tensor > 1)) {
     raise<ValueError>(
         "[options] --compress powersgd does not go with --pipeline and --tensor: take bfloat16 or "

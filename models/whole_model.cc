@@ -8,13 +8,6 @@ namespace {
 
 using distributed::Sync;
 
-/// A sample of zeros, where there is none.
-Tensor blank(const Tensor& inputs) {
-  Shape shape = inputs.shape();
-  shape[0] = 1;
-  return zeros(shape, {.dtype = inputs.dtype()});
-}
-
 class WholeModel : public Strategy {
  public:
   WholeModel(const TrainOptions& options, Task& task, const Axes& axes,
@@ -44,17 +37,7 @@ class WholeModel : public Strategy {
     return made;
   }
 
-  std::optional<Tensor> logits(const Tensor& inputs) override {
-    const bool empty = inputs.size(0) == 0;
-    // Where weights are shared out a forward pass is a collective of all ranks: one without samples
-    // takes part with a blank one.
-    if (empty && options_.layout.zero < 3) return std::nullopt;
-    const NoGrad guard;
-    model_.module().eval();
-    const Tensor logits = model_(empty ? blank(inputs) : inputs);
-    model_.module().train();
-    return empty ? std::nullopt : std::optional(logits);
-  }
+  std::optional<Tensor> forward_pass(const Tensor& inputs) override { return model_(inputs); }
 
  private:
   const std::unique_ptr<distributed::GradientPath> path_;

@@ -1,6 +1,7 @@
 // Implements Fsdp: what ranks agree on, sharing out, then what a window begins and ends with.
 #include "distributed/fsdp/fsdp.h"
 
+#include <algorithm>
 #include <future>
 #include <map>
 
@@ -237,7 +238,7 @@ void Fsdp::window_begins() {
 // On ranks with data, gathers and reductions take turns as backward has it. Here nothing orders the
 // two, and each must go on without the other.
 void Fsdp::pass_without_data(const std::function<void()>& reduce) {
-  if (!gathering_) return reduce();
+  if (!gathering_ || gathering_->holds_all()) return reduce();
   std::future<void> gathers =
       std::async(std::launch::async, [this] { gathering_->pass_without_data(); });
   try {
@@ -269,6 +270,23 @@ void Fsdp::after_step() {
   for (const Work& work : works) work.wait();
 }
 
+void Fsdp::hold() {
+  if (gathering_) gathering_->hold_all();
+}
+
+void Fsdp::wait_for(const Tensor& parameter) {
+  const auto is_it = [&](const auto& entry) { return entry.second.same(parameter); };
+  for (size_t u = 0; gathering_ && u < units_.size(); ++u) {
+    for (const auto& flat : units_[u].flats) {
+      if (std::ranges::any_of(flat->parameters(), is_it)) gathering_->arrive(static_cast<int>(u));
+    }
+  }
+}
+
+void Fsdp::let_go() {
+  if (gathering_) gathering_->let_go();
+}
+
 ExactSum Fsdp::squares_of_gradients() {
   return sum_over(optim::squares_of_gradients(parameters()), group());
 }
@@ -295,7 +313,8 @@ const Overlap& Fsdp::gather_overlap() const {
 }
 
 Fsdp::FullParameters::FullParameters(Fsdp& fsdp) : fsdp_(fsdp) {
-  if (fsdp.gathering_) fsdp.gathering_->hold_all();
+  fsdp.hold();
+  if (fsdp.gathering_) fsdp.gathering_->arrive_all();
   for (const Unit& unit : fsdp.units_) {
     for (const auto& flat : unit.flats) versions_.push_back(flat->whole().version());
   }
@@ -308,7 +327,7 @@ Fsdp::FullParameters::~FullParameters() {
       if (flat->whole().version() != versions_[i++]) flat->adopt();
     }
   }
-  if (fsdp_.gathering_) fsdp_.gathering_->let_go();
+  fsdp_.let_go();
 }
 
 }  // namespace capstan::distributed

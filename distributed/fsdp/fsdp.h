@@ -111,6 +111,10 @@ class Fsdp : public ReducedPath {
   /// used. A collective.
   void after_step() override;
   std::vector<int> order() const override { return {}; }
+  /// In stage 3 all units are gathered, once, for any number of passes: see gathering.h.
+  void hold() override;
+  void wait_for(const Tensor& parameter) override;
+  void let_go() override;
   Pieces pieces() const override { return pieces_; }
 
   /// While it lives, all parameters are whole, to be looked at, evaluated or saved. What is written

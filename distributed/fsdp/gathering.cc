@@ -173,6 +173,9 @@ void Gathering::forget_kept() {
 void Gathering::hold_all() {
   ++held_;
   for (size_t u = 0; u < units_.size(); ++u) fetch(static_cast<int>(u), false);
+}
+
+void Gathering::arrive_all() {
   for (size_t u = 0; u < units_.size(); ++u) arrive(static_cast<int>(u));
 }
 

@@ -28,6 +28,20 @@
 // time; it comes from the allocator's free list and goes back to it, so that after the first pass
 // no gather asks the system for memory.
 //
+// In a pipeline, passes of several microbatches take turns, on ranks whose microbatches may have no
+// data, and each would gather all units anew. There hold_all() gathers every unit once, in one
+// order on all ranks, and none is released until the last microbatch is done:
+//
+//   a step of a stage with weights of W bytes, m microbatches, on n ranks
+//                     sends, with the sums of gradients      weights in memory in a run, and after
+//   stage 2                   2 W (n - 1) / n                    W             W
+//   stage 3, held             2 W (n - 1) / n                    W + W / n     W / n
+//   stage 3, not held   (2 m + 1) W (n - 1) / n                  units         W / n
+//
+// So beside a pipeline stage 3 has the traffic of stage 2 and, while a step runs, its memory, and
+// the shards beside. (PyTorch's FSDP is used in pipelines likewise, without resharding; the last
+// row would make sums of gradients in every microbatch, too, since whole ones would take W again.)
+//
 // All gathers go through a communicator of their own, so their order is that of the units alone,
 // whatever the gradients do. A rank without data makes the gathers that passes with data make:
 // those of its last pass, or, before it had one, those of units that run in the model's order.
@@ -70,9 +84,13 @@ class Gathering {
   /// Sees to it that weights of before a step are not used after it. A collective.
   void weights_changed();
 
-  /// Gathers all units, and releases none until as many calls of let_go().
+  /// Begins to gather all units, and releases none until as many calls of let_go(). A unit is there
+  /// when its module is called, or arrive() returns.
   void hold_all();
+  void arrive(int unit);
+  void arrive_all();
   void let_go();
+  bool holds_all() const { return held_ > 0; }
 
   const Overlap& overlap() const { return meter_.total(); }
 
@@ -98,7 +116,6 @@ class Gathering {
   void before_backward(int unit, uint64_t first, uint64_t last);
   void need(int unit, Direction direction);
   void fetch(int unit, bool of_a_pass);
-  void arrive(int unit);
   void release(int unit, bool keep = false);
   void forget_kept();
   std::vector<Gather> order_of_the_model() const;

@@ -79,7 +79,6 @@ Pipeline::Pipeline(const nn::Chain& chain, Communicator& stages, PipelineOptions
   }
   make_parts(deal, make_path);
   make_links(deal.ties);
-  share_ties();
   executor_ = std::make_unique<Executor>(stage(), parts_, links_, options_.loss);
 }
 
@@ -194,8 +193,15 @@ void Pipeline::carry_out(const Schedule& schedule, const std::vector<Microbatch>
     run.traces.push_back(data.weight > 0 ? &trace_of(data.inputs) : nullptr);
   }
   together([&] {
+    for (const Part& part : parts_) {
+      if (part.path) part.path->hold();
+    }
+    if (std::exchange(ties_are_old_, false)) share_ties();
     if (timed_) stages_.barrier("start of a run").wait();
     executor_->run(run);
+    for (const Part& part : parts_) {
+      if (part.path) part.path->let_go();
+    }
   });
 }
 
@@ -266,24 +272,24 @@ void Pipeline::after_step() {
       if (part.path) part.path->after_step();
     }
   });
-  share_ties();
+  ties_are_old_ = true;
 }
 
+// What is stored where the owner's path shares out its weights is there while it holds them.
 void Pipeline::share_ties() {
-  together([&] {
-    for (const Part& part : parts_) {
-      for (const Tie& tie : part.chunk->owned()) {
-        links_.ties.at({tie.name, tie.borrower})->send({dense_copy(tie.parameter)}, tie.name);
-      }
+  for (const Part& part : parts_) {
+    for (const Tie& tie : part.chunk->owned()) {
+      if (part.path) part.path->wait_for(tie.parameter);
+      links_.ties.at({tie.name, tie.borrower})->send({dense_copy(tie.parameter)}, tie.name);
     }
-    for (const Part& part : parts_) {
-      for (const Tie& tie : part.chunk->borrowed()) {
-        Link& link = *links_.ties.at({tie.name, tie.borrower});
-        link.expect(crossings({tie.parameter}), tie.name);
-        copy_elements(link.receive()[0], detach(tie.parameter));
-      }
+  }
+  for (const Part& part : parts_) {
+    for (const Tie& tie : part.chunk->borrowed()) {
+      Link& link = *links_.ties.at({tie.name, tie.borrower});
+      link.expect(crossings({tie.parameter}), tie.name);
+      copy_elements(link.receive()[0], detach(tie.parameter));
     }
-  });
+  }
 }
 
 Timeline Pipeline::timeline() {

@@ -70,8 +70,7 @@ using MakePath = std::function<std::unique_ptr<GradientPath>(nn::Module& chunk)>
 class Pipeline : public GradientPath {
  public:
   /// Stage s is rank s of `stages`. Every rank has the whole model, of which it keeps its stage:
-  /// the other layers' parameters are moved to meta. Copies of borrowed parameters get their
-  /// owners' numbers. A collective.
+  /// the other layers' parameters are moved to meta. A collective.
   ///
   /// Throws ValueError on all ranks for a schedule, chunks or microbatches that there cannot be, a
   /// cut that does not fit the layers, fewer layers than chunks, no loss, layers that deal() or
@@ -93,10 +92,6 @@ class Pipeline : public GradientPath {
   /// each, on the last stage; nothing on the others. Whether dropout is on is the model's affair:
   /// model.eval(). A collective of the pipeline.
   std::vector<Tensors> evaluate(const std::vector<Tensors>& inputs);
-
-  /// Copies of borrowed parameters get their owners' numbers; after_step() does it, too. For
-  /// programs that have written into parameters: loaded a checkpoint, say. A collective.
-  void share_ties();
 
   int stage() const { return stages_.rank(); }
   const Schedule& schedule() const { return schedule_; }
@@ -121,6 +116,8 @@ class Pipeline : public GradientPath {
   Pieces pieces() const override;
   ExactSum squares_of_gradients() override;
   double clip_grad_norm(double limit) override;
+  /// Also for programs that have written into parameters: loaded a checkpoint, say. The copies of
+  /// borrowed parameters get their owners' new numbers when the next run begins.
   void after_step() override;
   /// The same on all stages.
   Share last() const override { return last_; }
@@ -136,6 +133,7 @@ class Pipeline : public GradientPath {
   void make_links(const std::vector<Tie>& ties);
   const Trace& trace_of(const Tensors& inputs);
   void carry_out(const Schedule& schedule, const std::vector<Microbatch>& microbatches);
+  void share_ties();
   void learn_outcome();
   template <class F>
   void together(F f);
@@ -154,6 +152,7 @@ class Pipeline : public GradientPath {
   NamedTensors parameters_;
   Share last_;
   Overlap overlap_;
+  bool ties_are_old_ = true;  // the copies of borrowed parameters
   bool timed_ = false;
 };
 

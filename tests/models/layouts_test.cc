@@ -116,6 +116,10 @@ TEST_CASE("a GPT has one curve, to the last bit, under every layout of 1, 2, 4 a
            {4, {.zero = 1, .pipeline = 2}},
            {4, {.zero = 2, .pipeline = 2}},
            {4, {.zero = 2, .pipeline = 2, .schedule = "interleaved"}},
+           {4, {.zero = 3, .pipeline = 2, .schedule = "gpipe"}},
+           {8, {.zero = 3, .pipeline = 4}},
+           {4, {.zero = 3, .pipeline = 2, .schedule = "interleaved"}},
+           {8, {.zero = 3, .pipeline = 2, .schedule = "zb-h1"}},
        }) {
     CAPTURE(describe(row));
     std::string wrote;
@@ -145,7 +149,8 @@ TEST_CASE("LeNet has one curve under shards and stages") {
                                          {2, {.zero = 2}},
                                          {4, {.zero = 3}},
                                          {2, {.pipeline = 2}},
-                                         {4, {.pipeline = 4, .schedule = "zb-h1"}}}) {
+                                         {4, {.pipeline = 4, .schedule = "zb-h1"}},
+                                         {4, {.zero = 3, .pipeline = 2, .schedule = "1f1b"}}}) {
     CAPTURE(describe(row));
     check_equal(train_with(row), alone);
   }
@@ -161,7 +166,7 @@ TEST_CASE("a run that is stopped goes on under any other layout") {
   for (const Row& row : std::vector<Row>{{4, {.zero = 3}},
                                          {2, {.pipeline = 2}},
                                          {2, {.zero = 1}},
-                                         {4, {.zero = 1, .pipeline = 2}},
+                                         {4, {.zero = 3, .pipeline = 2}},
                                          {1, {}},
                                          {2, {.zero = 2}}}) {
     CAPTURE(describe(row));
@@ -183,7 +188,8 @@ TEST_CASE("layers that several ranks compute give the same numbers up to roundin
                                          {4, {.tensor = 2}},
                                          {4, {.zero = 3, .tensor = 2}},
                                          {4, {.pipeline = 2, .tensor = 2}},
-                                         {8, {.zero = 1, .pipeline = 2, .tensor = 2}}}) {
+                                         {8, {.zero = 1, .pipeline = 2, .tensor = 2}},
+                                         {8, {.zero = 3, .pipeline = 2, .tensor = 2}}}) {
     CAPTURE(describe(row));
     const TrainResult shared = run.train_on(row);
     for (size_t i = 0; i < alone.steps.size(); ++i) {

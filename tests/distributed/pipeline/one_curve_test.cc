@@ -10,7 +10,8 @@ namespace {
 
 std::string describe(const Layout& layout) {
   return layout.schedule + " on " + std::to_string(layout.stages) + " stages of " +
-         std::to_string(layout.chunks) + ", " + std::to_string(layout.replicas) + " replicas";
+         std::to_string(layout.chunks) + ", " + std::to_string(layout.replicas) +
+         " replicas, ZeRO " + std::to_string(layout.zero);
 }
 
 /// Every schedule that there can be on so many stages, with `layers` layers.
@@ -40,11 +41,29 @@ TEST_CASE("eight layers, on 1 to 8 stages") {
   compare(deep_training(), layouts({1, 2, 3, 4, 6}, 8));
 }
 
+/// The same, where replicas share out what they have of a chunk.
+std::vector<Layout> sharded(std::vector<Layout> layouts) {
+  std::erase_if(layouts, [](const Layout& layout) { return layout.replicas == 1; });
+  const size_t count = layouts.size();
+  for (size_t i = 0; i < count; ++i) {
+    layouts[i].zero = 3;
+    Layout other = layouts[i];
+    other.zero = 1 + static_cast<int>(i) % 2;
+    layouts.push_back(other);
+  }
+  return layouts;
+}
+
+TEST_CASE("eight layers, sharded") { compare(deep_training(), sharded(layouts({1, 2, 3}, 8))); }
+
 TEST_CASE("as many stages as layers") {
   compare(deep_training(), {{8, 1, "gpipe"}, {8, 1, "1f1b"}, {8, 1, "zb-h1"}});
 }
 
-TEST_CASE("microbatches without data") { compare(deep_training(true), layouts({2, 3}, 8)); }
+TEST_CASE("microbatches without data") {
+  compare(deep_training(true), layouts({2, 3}, 8));
+  compare(deep_training(true), sharded(layouts({2, 3}, 8)));
+}
 
 TEST_CASE("GPT, with tied ends and dropout") {
   const models::GptShape shape{.vocabulary = 11, .context = 6, .layers = 6, .heads = 2, .width = 8};
@@ -62,6 +81,7 @@ TEST_CASE("GPT, with tied ends and dropout") {
                                                            Generator(step).fork(shard)};
                                        }};
   compare(training, layouts({1, 2, 4}, 8));
+  compare(training, sharded(layouts({2, 4}, 8)));
 }
 
 template <class Model>
@@ -80,6 +100,7 @@ TEST_CASE("LeNet") {
   compare(
       image_training<models::LeNet>(),
       {{2, 1, "gpipe"}, {2, 2, "1f1b"}, {2, 1, "interleaved", 2}, {4, 1, "1f1b"}, {4, 2, "zb-h1"}});
+  compare(image_training<models::LeNet>(), sharded({{2, 2, "zb-h1"}}));
 }
 
 TEST_CASE("MLP") {

@@ -75,7 +75,13 @@ TEST_CASE("GPT, with tied ends") {
         const Tensor tokens = randint({2, 6}, 0, 11, {.dtype = Dtype::int64}, generator);
         return Microbatch{{tokens}, {tokens}, 2, Generator(step).fork(shard)};
       }};
-  compare(training, {{2, 1, "zb-h1"}, {2, 2, "1f1b"}, {4, 1, "interleaved", 2}, {8, 1, "1f1b"}});
+  compare(training, {{2, 1, "zb-h1"},
+                     {2, 2, "1f1b"},
+                     {4, 1, "interleaved", 2},
+                     {8, 1, "1f1b"},
+                     {2, 2, "interleaved", 2, true, 3},
+                     {3, 2, "zb-h1", 1, true, 3},
+                     {4, 2, "1f1b", 1, true, 3}});
 }
 
 TEST_CASE("an error on one stage ends all, with the same text") {

@@ -275,18 +275,61 @@ TEST_CASE("a tied parameter has one entry, one owner, and equal copies") {
       comm.all_reduce(sum, Reduce::max).wait();
       CHECK(sum.to_vector<float>() == table.to_vector<float>());
     };
+    const Tensor tokens = randint({4, 6}, 0, 7);
+    pipeline.evaluate({{tokens}});
     check_copies();
     optim::Sgd sgd(pipeline.parameters(), {});
-    const Tensor tokens = randint({4, 6}, 0, 7);
     pipeline.run(split({tokens}, {tokens}, 2));
     sgd.step(0.1);
     pipeline.after_step();
+    pipeline.evaluate({{tokens}});
     check_copies();
     if (comm.rank() == 0) {
       fill_elements(detach(model.tokens.weight), 3);  // a checkpoint, say
     }
-    pipeline.share_ties();
+    pipeline.after_step();
+    pipeline.evaluate({{tokens}});
     check_copies();
+  });
+}
+
+TEST_CASE("replicas that share out weights gather them once a run, and give them back") {
+  run_ranks(4, [](Communicator& world) {
+    const Mesh mesh({{"pipeline", 2}, {"data", 2}});
+    const auto stages = mesh.split(world, {"pipeline"}), data = mesh.split(world, {"data"});
+    for (const int microbatches : {2, 5}) {
+      Deep model;
+      std::vector<Fsdp*> paths;
+      Pipeline pipeline(nn::Chain(model), *stages,
+                        {.microbatches = microbatches, .loss = mean_square, .cut = {4, 4}},
+                        [&](nn::Module& chunk) {
+                          auto fsdp = std::make_unique<Fsdp>(chunk, *data);
+                          paths.push_back(fsdp.get());
+                          return fsdp;
+                        });
+      int64_t bytes = 0;  // of the whole stage
+      for (const Unit& unit : paths[0]->units()) bytes += unit.flats[0]->whole().bytes();
+      const auto gathered = [&] {
+        return std::ranges::any_of(paths[0]->units(),
+                                   [](const Unit& u) { return u.flats[0]->is_gathered(); });
+      };
+      optim::Sgd sgd(pipeline.parameters(), {});
+      for (int step = 0; step < 3; ++step) {
+        int64_t before = paths[0]->bytes_sent();
+        auto parts = some_microbatches(microbatches, {2, 5});
+        if (data->rank() == 1) parts[step % 2].weight = 0;  // on one replica only
+        pipeline.run(parts);
+        CHECK(paths[0]->bytes_sent() - before == bytes / 2);
+        CHECK(!gathered());
+        sgd.step(0.1);
+        pipeline.after_step();
+        sgd.zero_grad();
+        before = paths[0]->bytes_sent();
+        pipeline.evaluate({parts[0].inputs, parts[1].inputs});
+        CHECK(paths[0]->bytes_sent() - before == bytes / 2);
+        CHECK(!gathered());
+      }
+    }
   });
 }
 

@@ -13,6 +13,7 @@
 #include "distributed/comm/self.h"
 #include "distributed/comm/thread.h"
 #include "distributed/ddp.h"
+#include "distributed/fsdp/fsdp.h"
 #include "distributed/mesh/mesh.h"
 #include "distributed/pipeline/pipeline.h"
 #include "nn/linear.h"
@@ -123,6 +124,7 @@ struct Layout {
   std::string schedule = "1f1b";
   int chunks = 1;
   bool ties_each_microbatch = true;
+  int zero = 0;  // 1 to 3: the replicas share out a chunk
 };
 
 /// One rank of a mesh of pipelines; adds the weights of its stage to `weights`.
@@ -134,17 +136,21 @@ void train_rank(const Training<Model>& training, const Layout& layout, Communica
   const int microbatches = kShards / layout.replicas;
   manual_seed(data->rank() == 0 ? 1 : 99);  // the first replica's numbers must reach the others
   Model model = training.make();
-  Pipeline pipeline(nn::Chain(model), *stages,
-                    {.schedule = layout.schedule,
-                     .chunks = layout.chunks,
-                     .microbatches = microbatches,
-                     .loss = classify,
-                     .example = training.data(0, 0).inputs,
-                     .ties_each_microbatch = layout.ties_each_microbatch},
-                    [&](nn::Module& chunk) {
-                      return std::make_unique<Ddp>(chunk, *data,
-                                                   DdpOptions{.virtual_shards = kShards});
-                    });
+  Pipeline pipeline(
+      nn::Chain(model), *stages,
+      {.schedule = layout.schedule,
+       .chunks = layout.chunks,
+       .microbatches = microbatches,
+       .loss = classify,
+       .example = training.data(0, 0).inputs,
+       .ties_each_microbatch = layout.ties_each_microbatch},
+      [&](nn::Module& chunk) -> std::unique_ptr<GradientPath> {
+        if (layout.zero > 0) {
+          return std::make_unique<Fsdp>(
+              chunk, *data, FsdpOptions{.stage = layout.zero, .virtual_shards = kShards});
+        }
+        return std::make_unique<Ddp>(chunk, *data, DdpOptions{.virtual_shards = kShards});
+      });
   optim::AdamW adamw(pipeline.parameters());
   for (int step = 0; step < kSteps; ++step) {
     std::vector<Microbatch> parts;
@@ -153,6 +159,10 @@ void train_rank(const Training<Model>& training, const Layout& layout, Communica
     }
     pipeline.run(parts);
     end_step(pipeline, adamw);
+  }
+  for (const Part& part : pipeline.parts()) part.path->hold();
+  for (const auto& [_, parameter] : pipeline.state_dict()) {
+    for (const Part& part : pipeline.parts()) part.path->wait_for(parameter);
   }
   add(pipeline.state_dict(), weights);
   add_loss(pipeline, weights);
