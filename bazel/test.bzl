@@ -27,6 +27,9 @@ def capstan_script_test(name, script, program, data = [], size = "small", tags =
         tags = tags + ["cpu:2"],
     )
 
+# Numbers of ranks for what spreads a model over them: odd ones, and some with several divisors.
+RANKS_OF_LAYOUTS = [1, 2, 3, 4, 6, 8]
+
 def capstan_tests(deps = [], programs = None, sizes = {}, np = [1, 2, 3, 4, 5]):
     """The tests of a folder and those below it, by the names of their files.
 
