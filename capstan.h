@@ -52,6 +52,7 @@
 #include "nn/init.h"
 #include "nn/layers.h"
 #include "nn/linear.h"
+#include "nn/materialize.h"
 #include "nn/module.h"
 #include "nn/normalization.h"
 #include "nn/pooling.h"

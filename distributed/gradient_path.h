@@ -76,7 +76,7 @@ class GradientPath {
   /// Between these two calls passes may take turns: forward of a second microbatch, say, before
   /// backward of the first. Where weights come for a pass and go, they stay from here on; hold()
   /// begins to fetch them, and any of them is there from its first use on, or when wait_for()
-  /// returns. No step of the optimizer lies between. Collectives, all three.
+  /// returns. Collectives, all three.
   virtual void hold() {}
   virtual void wait_for(const Tensor&) {}
   virtual void let_go() {}

@@ -1,11 +1,12 @@
 // Defines replicate(), with which all ranks come to have rank 0's numbers: a model that begins, an
-// optimizer that goes on.
+// optimizer that goes on. And agree_on(), for models whose numbers every rank makes for itself.
 #pragma once
 
 #include <string_view>
 
-#include "core/tensor.h"
+#include "core/recipe.h"
 #include "distributed/comm/communicator.h"
+#include "nn/module.h"
 
 namespace capstan::distributed {
 
@@ -13,5 +14,10 @@ namespace capstan::distributed {
 /// ranks have the same by name, shape, dtype and whether it is trained. A collective; throws
 /// CommError on every rank, with `what` in the text, if they differ.
 void replicate(const NamedTensors& tensors, Communicator& communicator, std::string_view what);
+
+/// Sees to it that all ranks will make the same model of their recipes; null: of none. Throws
+/// SharedError on every rank where they would not, or where `model` has parameters that are not on
+/// meta, and so not the recipe's. A collective.
+void agree_on(const Recipe* recipe, nn::Module& model, Communicator& communicator);
 
 }  // namespace capstan::distributed

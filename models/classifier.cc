@@ -5,6 +5,13 @@
 
 namespace capstan::models {
 
+Classifier Classifier::recorded(const std::function<Classifier()>& make) {
+  const auto recipe = std::make_shared<Recipe>();
+  Classifier model = recipe->record(make);
+  model.recipe_ = recipe;
+  return model;
+}
+
 Tensor Classifier::operator()(const Tensor& inputs) const {
   const Autocast guard(autocast_);
   return logits_of(forward_(prepare(inputs)));
@@ -19,7 +26,11 @@ Tensor Classifier::logits_of(const Tensor& outputs) const {
 }
 
 void Classifier::to(Dtype dtype) {
-  module_->to(dtype);
+  if (recipe_) {
+    recipe_->record([&] { module_->to(dtype); });
+  } else {
+    module_->to(dtype);
+  }
   dtype_ = dtype;
 }
 

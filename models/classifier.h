@@ -10,6 +10,7 @@
 #include <string>
 
 #include "autograd/autocast.h"
+#include "core/recipe.h"
 #include "core/sha256.h"
 #include "nn/chain.h"
 
@@ -24,6 +25,12 @@ class Classifier {
     if constexpr (requires { model->layers(); }) chain_.emplace(*model);
     module_ = std::move(model);
   }
+
+  /// What make() returns, on meta, with the recipe for its numbers: a strategy makes those that its
+  /// rank needs. It computes nothing before.
+  static Classifier recorded(const std::function<Classifier()>& make);
+  /// That recipe, or null.
+  Recipe* recipe() const { return recipe_.get(); }
 
   /// Inputs [n, ...] to logits [labels, classes]: a row for each sample, or for each place of each
   /// sample. Floating inputs may have any dtype. Logits have the model's, or float32 where it
@@ -48,6 +55,7 @@ class Classifier {
   void autocast() { autocast_ = Dtype::bfloat16; }
 
  private:
+  std::shared_ptr<Recipe> recipe_;
   std::function<Tensor(const Tensor&)> forward_;
   std::unique_ptr<nn::Module> module_;
   std::optional<nn::Chain> chain_;

@@ -43,7 +43,8 @@ TrainResult train(const GptOptions& options, const TextSet& text,
   shape.vocabulary = text.tokenizer.vocabulary_size();
   manual_seed(options.seed);
   Task task{.name = describe(shape),
-            .model = Classifier(std::make_unique<Gpt>(shape, options.dropout)),
+            .model = Classifier::recorded(
+                [&] { return Classifier(std::make_unique<Gpt>(shape, options.dropout)); }),
             .training_set = text.training,
             .test_set = text.validation,
             .test_batch = test_batch(shape),

@@ -19,7 +19,8 @@ TrainResult train(const ImageOptions& options, distributed::Communicator& commun
   check(options);
   manual_seed(options.seed);
   Task task{.name = options.model,
-            .model = make_image_model(options.model, options.dropout),
+            .model = Classifier::recorded(
+                [&] { return make_image_model(options.model, options.dropout); }),
             .training_set = training_set,
             .test_set = test_set};
   task.result = [](const Evaluation& test) {

@@ -29,8 +29,9 @@ class PipelinedModel : public Strategy {
             .chunks = options.layout.chunks_of_stage(),
             .microbatches = static_cast<int>(options.batches_per_step(axes.data().size())),
             .loss = [this](const Tensors& out, const Tensors& to) { return loss(out, to); },
-            .example = {model_.prepare(task.training_set.batch(sample).inputs)}},
-        [this](nn::Module& chunk) { return make_path(chunk); });
+            .example = {model_.prepare(task.training_set.batch(sample).inputs)},
+            .recipe = model_.recipe()},
+        [this](nn::Module& chunk) { return make_path(chunk, nullptr); });
   }
 
   distributed::GradientPath& path() override { return *pipeline_; }

@@ -15,6 +15,7 @@
 #include "distributed/power_sgd.h"
 #include "models/pipelined_model.h"
 #include "models/whole_model.h"
+#include "nn/materialize.h"
 
 namespace capstan::models {
 
@@ -71,10 +72,11 @@ Strategy::Strategy(const TrainOptions& options, Task& task, const Axes& axes)
     raise<ValueError>("[options] --tensor {}: there is no plan by which to cut this model's layers",
                       axes.tensor().size());
   }
-  tensor_.emplace(model_.module(), *task.tensor_plan, axes.tensor());
+  tensor_.emplace(model_.module(), *task.tensor_plan, axes.tensor(), model_.recipe());
 }
 
 std::unique_ptr<distributed::GradientPath> Strategy::make_path(nn::Module& module,
+                                                               const Recipe* recipe,
                                                                const std::vector<int>& order) {
   Communicator& ranks = axes_.data();
   const int64_t shards = options_.virtual_shards(ranks.size());
@@ -83,8 +85,10 @@ std::unique_ptr<distributed::GradientPath> Strategy::make_path(nn::Module& modul
         module, ranks,
         distributed::FsdpOptions{.stage = static_cast<int>(options_.layout.zero),
                                  .virtual_shards = shards,
-                                 .check_nan = options_.check_nan});
+                                 .check_nan = options_.check_nan,
+                                 .recipe = recipe});
   }
+  if (recipe) nn::materialize(module, *recipe);
   hooks_.push_back(make_hook(options_));
   return std::make_unique<distributed::Ddp>(
       module, ranks,

@@ -94,8 +94,9 @@ class Strategy {
   /// The model, or those parts of it that this rank runs.
   virtual std::vector<nn::Module*> modules() = 0;
 
-  /// Attaches what the options say to `module`: the model, or a part of it.
-  std::unique_ptr<distributed::GradientPath> make_path(nn::Module& module,
+  /// Attaches what the options say to `module`: the model, or a part of it. If that is on meta, its
+  /// numbers are made by the recipe.
+  std::unique_ptr<distributed::GradientPath> make_path(nn::Module& module, const Recipe* recipe,
                                                        const std::vector<int>& order = {});
 
   const TrainOptions& options_;

@@ -13,7 +13,7 @@ class Strategy;
 
 struct Task {
   std::string name;  // of the model; a checkpoint continues only a run whose task has the same
-  Classifier model;
+  Classifier model;  // recorded, so that no rank needs memory for all of it; or made
   const data::Dataset& training_set;
   const data::Dataset& test_set;
   int64_t test_batch = 256;  // samples evaluated at a time by each rank

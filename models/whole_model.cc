@@ -12,7 +12,7 @@ class WholeModel : public Strategy {
  public:
   WholeModel(const TrainOptions& options, Task& task, const Axes& axes,
              const std::vector<int>& order)
-      : Strategy(options, task, axes), path_(make_path(model_.module(), order)) {}
+      : Strategy(options, task, axes), path_(make_path(model_.module(), model_.recipe(), order)) {}
 
   distributed::GradientPath& path() override { return *path_; }
   std::vector<nn::Module*> modules() override { return {&model_.module()}; }

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <utility>
 
-#include "autograd/node.h"
 #include "core/storage.h"
 #include "distributed/buckets.h"
+#include "nn/materialize.h"
 
 namespace capstan::distributed {
 namespace {
@@ -18,18 +18,6 @@ Tensor part_among(const Communicator& ranks, const Tensor& whole) {
 }
 
 }  // namespace
-
-void become(const Tensor& tensor, const Tensor& place) {
-  TensorBody& body = tensor.body();
-  const bool moves = !(tensor.device() == place.device());
-  const bool trained = tensor.requires_grad();
-  body.storage = place.body().storage;
-  body.layout = place.layout();
-  body.seen_writes = TensorBody::kApart;
-  if (!moves || !trained) return;
-  body.node = nullptr;  // which knows the device
-  require_grad(tensor);
-}
 
 FlatParameter::FlatParameter(std::string tag, NamedTensors parameters, Communicator& ranks,
                              bool stays, Device shard_device, const Recipe* recipe, Device device)
@@ -57,7 +45,7 @@ FlatParameter::FlatParameter(std::string tag, NamedTensors parameters, Communica
     place.offset = begins[p];
     const Tensor view = view_of(whole_, place);
     copy_elements(recipe ? recipe->make(parameter, device) : parameter, view);
-    become(parameter, view);
+    nn::become(parameter, view);
   }
   shard_is_view_ = stays && shard_device == options.device;
   shard_ = view_of(whole_, {{length}, {1}, shard_begin});

@@ -78,10 +78,6 @@ class FlatParameter {
   bool changed_ = false;  // since the last gather
 };
 
-/// Makes `tensor`, in all its handles, the view `place`, of the same shape and dtype. It is trained
-/// if it was.
-void become(const Tensor& tensor, const Tensor& place);
-
 /// A tensor over the elements of `flat` that are `range`, of as many axes as `shape` has, all of
 /// size 1 but the last: what goes by a parameter's number of axes (weight decay, say) still can.
 Tensor part_of(const Tensor& flat, const FlatParameter::Range& range, const Shape& shape);

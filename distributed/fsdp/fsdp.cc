@@ -7,9 +7,9 @@
 
 #include "autograd/node.h"
 #include "core/raise.h"
-#include "core/sha256.h"
 #include "distributed/clip.h"
 #include "distributed/replicate.h"
+#include "nn/materialize.h"
 #include "nn/state.h"
 #include "optim/clip.h"
 
@@ -122,12 +122,9 @@ void Fsdp::start_equal(nn::Module& model) {
   if (!options_.recipe) {
     return replicate(nn::state_dict(model), communicator_, "the model's parameters and buffers");
   }
-  Sha256 hash;
-  const std::string text = options_.recipe->text();
-  hash.update(std::as_bytes(std::span(text)));
-  communicator_.agree("the recipe of the model (its seed, say)", hash.hex());
+  agree_on(options_.recipe, model, communicator_);
   const auto make = [&](const Tensor& tensor) {
-    become(tensor, options_.recipe->make(tensor, options_.device));
+    nn::become(tensor, options_.recipe->make(tensor, options_.device));
   };
   for (const auto& [_, buffer] : model.buffers()) make(buffer);
   for (const auto& [_, parameter] : model.parameters()) {

@@ -111,7 +111,8 @@ class Fsdp : public ReducedPath {
   /// used. A collective.
   void after_step() override;
   std::vector<int> order() const override { return {}; }
-  /// In stage 3 all units are gathered, once, for any number of passes: see gathering.h.
+  /// In stage 3 all units are gathered, once, for any number of passes: see gathering.h. What holds
+  /// may hold again; let_go() without a hold() throws ValueError.
   void hold() override;
   void wait_for(const Tensor& parameter) override;
   void let_go() override;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "autograd/node.h"
+#include "core/raise.h"
 
 namespace capstan::distributed {
 namespace {
@@ -180,6 +181,7 @@ void Gathering::arrive_all() {
 }
 
 void Gathering::let_go() {
+  if (held_ == 0) raise<ValueError>("[fsdp] let_go() gives back what hold() took: nothing is held");
   if (--held_ > 0) return;
   for (size_t u = 0; u < units_.size(); ++u) release(static_cast<int>(u));
 }

@@ -5,6 +5,7 @@
 #include <map>
 
 #include "core/raise.h"
+#include "nn/materialize.h"
 
 namespace capstan::distributed::pipeline {
 namespace {
@@ -144,6 +145,13 @@ Tensors Chunk::operator()(const Tensors& inputs, Tensors* first) {
     }
     return values;
   });
+}
+
+void Chunk::materialize(const Recipe& recipe) {
+  nn::materialize(*this, recipe);
+  for (const Tie& tie : borrowed_) {
+    nn::become(tie.parameter, empty(tie.parameter.shape(), {tie.parameter.dtype()}));
+  }
 }
 
 void Chunk::find_owned() {

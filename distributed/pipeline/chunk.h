@@ -14,6 +14,7 @@
 
 #include <set>
 
+#include "core/recipe.h"
 #include "distributed/pipeline/cut.h"
 #include "nn/chain.h"
 
@@ -64,6 +65,8 @@ class Chunk : public nn::Module {
   /// Those that it owns, and those that it borrows.
   const std::vector<Tie>& owned() const { return owned_; }
   const std::vector<Tie>& borrowed() const { return borrowed_; }
+  /// Makes the numbers of all that it has, and memory for what it borrows.
+  void materialize(const Recipe& recipe);
   /// Looks for the owned ones again: a strategy may have given the model other tensors.
   void find_owned();
 

@@ -9,6 +9,7 @@
 #include "core/raise.h"
 #include "distributed/clip.h"
 #include "distributed/pipeline/check.h"
+#include "distributed/replicate.h"
 #include "nn/state.h"
 
 namespace capstan::distributed::pipeline {
@@ -71,6 +72,7 @@ Pipeline::Pipeline(const nn::Chain& chain, Communicator& stages, PipelineOptions
                    const MakePath& make_path)
     : stages_(stages), twin_(chain.on_meta()), model_(chain.model()), options_(std::move(options)) {
   stages.agree("the options of the pipeline", describe(options_, chain));
+  agree_on(options_.recipe, chain.model(), stages);
   plan(chain);
   const Deal deal = pipeline::deal(chain, cut_, stages.size());
   if (Chunk last(deal, static_cast<int>(cut_.size()) - 1); !trains(last)) {
@@ -104,12 +106,12 @@ void Pipeline::make_parts(const Deal& deal, const MakePath& make_path) {
   release_others(deal, stage(), stages_.size());
   stages_.together("the parameters of the stages", [&] {
     for (const Part& part : parts_) {
+      if (options_.recipe) part.chunk->materialize(*options_.recipe);
       for (const auto& [name, parameter] : part.chunk->parameters()) {
         if (parameter.device().kind != Device::Kind::meta) continue;
         raise<ValueError>(
-            "[pipeline] '{}' is of this stage, but on meta: it had no numbers, or a layer of "
-            "another "
-            "stage lists a module around it",
+            "[pipeline] '{}' is of this stage, but on meta: it had no numbers and no recipe, or a "
+            "layer of another stage lists a module around it",
             name);
       }
     }

@@ -42,6 +42,7 @@
 // rank, ends it on all, with the same text; the pipeline is then of no more use.
 #pragma once
 
+#include "core/recipe.h"
 #include "distributed/pipeline/executor.h"
 
 namespace capstan::distributed::pipeline {
@@ -61,6 +62,9 @@ struct PipelineOptions {
   /// Whether gradients of borrowed parameters (chunk.h) travel with each microbatch, so that sums
   /// have the bits of one rank, or only once a step, for less traffic.
   bool ties_each_microbatch = true;
+  /// Of a model on meta, one that fits on no rank (core/recipe.h): each rank makes the numbers of
+  /// its stage alone.
+  const Recipe* recipe = nullptr;
 };
 
 /// Makes the gradient path of one of this rank's chunks. All ranks call it for their first chunk,
@@ -70,7 +74,7 @@ using MakePath = std::function<std::unique_ptr<GradientPath>(nn::Module& chunk)>
 class Pipeline : public GradientPath {
  public:
   /// Stage s is rank s of `stages`. Every rank has the whole model, of which it keeps its stage:
-  /// the other layers' parameters are moved to meta. A collective.
+  /// the other layers' parameters are moved to meta, if they are not there already. A collective.
   ///
   /// Throws ValueError on all ranks for a schedule, chunks or microbatches that there cannot be, a
   /// cut that does not fit the layers, fewer layers than chunks, no loss, layers that deal() or

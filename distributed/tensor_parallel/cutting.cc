@@ -82,7 +82,7 @@ Tensor cut_out(const Tensor& whole, const ParameterSlice& slice) {
   if (!slice.axis) return whole;
   const Tensor view =
       view_of(whole, whole.layout().sliced(*slice.axis, slice.first, slice.first + slice.count));
-  if (whole.device().kind != Device::Kind::meta) return dense_copy(view);
+  if (whole.device().kind != Device::Kind::meta || Recipe::recording()) return dense_copy(view);
   return empty(view.shape(), {whole.dtype(), whole.device()});
 }
 
@@ -113,8 +113,12 @@ Cutting::Cutting(nn::Module& model, const TensorPlan& plan, Communicator& ranks)
   resolve();
 }
 
-std::vector<HookHandle> Cutting::carry_out() {
-  cut_parameters();
+std::vector<HookHandle> Cutting::carry_out(Recipe* recipe) {
+  if (recipe) {
+    recipe->record([this] { cut_parameters(); });
+  } else {
+    cut_parameters();
+  }
   for (const auto& change : changes_) change();
   sum_partial_gradients();
   return std::move(hooks_);

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 
+#include "core/recipe.h"
 #include "distributed/comm/communicator.h"
 #include "distributed/tensor_parallel/plan.h"
 #include "nn/attention.h"
@@ -25,7 +26,8 @@ struct ParameterSlice {
   bool operator==(const ParameterSlice&) const = default;
 };
 
-/// Those indices of a tensor, as a tensor of its own.
+/// Those indices of a tensor, as a tensor of its own; on meta without numbers, unless a recipe
+/// records.
 Tensor cut_out(const Tensor& whole, const ParameterSlice& slice);
 
 /// Plan and model in words: what all ranks must have alike.
@@ -43,8 +45,8 @@ class Cutting {
   /// The classes of each Linear whose logits are cut.
   const std::map<std::string, int64_t>& classes() const { return classes_; }
 
-  /// Cuts the parameters and adds the hooks.
-  std::vector<HookHandle> carry_out();
+  /// Cuts the parameters and adds the hooks. A recipe of the model gets to know the slices.
+  std::vector<HookHandle> carry_out(Recipe* recipe);
 
  private:
   using Replace = std::function<Tensor(const Tensor&)>;

@@ -7,9 +7,11 @@
 
 namespace capstan::distributed {
 
-TensorParallel::TensorParallel(nn::Module& model, const TensorPlan& plan, Communicator& ranks)
+TensorParallel::TensorParallel(nn::Module& model, const TensorPlan& plan, Communicator& ranks,
+                               Recipe* recipe)
     : ranks_(ranks) {
   ranks.agree("plan of tensor parallelism and model", describe(model, plan));
+  agree_on(recipe, model, ranks);
   Cutting cutting(model, plan, ranks);
   slices_ = cutting.slices();
   classes_ = cutting.classes();
@@ -19,7 +21,7 @@ TensorParallel::TensorParallel(nn::Module& model, const TensorPlan& plan, Commun
     if (parameter.device().kind != Device::Kind::meta) numbers.emplace_back(name, parameter);
   }
   replicate(numbers, ranks, "model");
-  hooks_ = cutting.carry_out();
+  hooks_ = cutting.carry_out(recipe);
 }
 
 const ParameterSlice& TensorParallel::slice(const std::string& parameter) const {

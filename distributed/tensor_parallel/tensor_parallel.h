@@ -15,6 +15,10 @@
 // nothing of it, nor does Ddp, which is made over the ranks that have the same slices, nor do
 // optimizers: but those that look at tensors as a whole refuse slices (optim/check.h).
 //
+// A model that fits on no rank is recorded on meta (core/recipe.h) and cut there: a slice then
+// knows that it is to be made and cut out, one parameter after the other, when its numbers are
+// wanted (nn/materialize.h, or Fsdp), and they are one rank's to the last bit.
+//
 // Gradients. Of a parameter that is cut each rank has the gradient of its slice. Other parameters
 // have the same gradient on all ranks, to the bit, and stay equal: nothing is sent. Only what is
 // used on a part of the sequence (a norm's weight, the bias after a scatter) has a part of its
@@ -42,7 +46,11 @@ class TensorParallel {
   /// differ; ValueError for a pattern that fits no module, a module that fits two rules or is of
   /// another type than its rule is for, sizes that cannot be cut so, a tied parameter that would
   /// not be cut alike under all its names, and rules that exclude each other.
-  TensorParallel(nn::Module& model, const TensorPlan& plan, Communicator& ranks);
+  ///
+  /// `recipe`: of a model on meta, which stays there; that of the slices is added to it.
+  /// SharedError as agree_on() does.
+  TensorParallel(nn::Module& model, const TensorPlan& plan, Communicator& ranks,
+                 Recipe* recipe = nullptr);
   TensorParallel(const TensorParallel&) = delete;
   TensorParallel& operator=(const TensorParallel&) = delete;
 

@@ -104,6 +104,7 @@ say "one rank alone"
 export CAPSTAN_TIMEOUT=60
 same "four hosts, a rank on each" --host h1,h2,h3,h4 --
 same "two hosts, two ranks on each" --host h1:2,h2:2 --
+same "four hosts, two stages, each shared out to two" --host h1,h2,h3,h4 -- --pipeline 2 --zero 3
 continue=(--host "h1:2,h2:2" -- --checkpoint "$work/checkpoint" --resume)
 
 # mpirun asks its hosts often enough to notice first.

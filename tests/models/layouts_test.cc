@@ -6,10 +6,14 @@
 #include <cmath>
 #include <sstream>
 
+#include "core/allocator.h"
 #include "core/random.h"
 #include "distributed/comm/thread.h"
+#include "models/gpt.h"
+#include "models/gpt_plan.h"
 #include "models/gpt_task.h"
 #include "models/image_task.h"
+#include "models/strategy.h"
 #include "tests/models/images.h"
 #include "tests/testing/files.h"
 
@@ -206,6 +210,41 @@ TEST_CASE("layers that several ranks compute give the same numbers up to roundin
   run.options.steps = 20;
   run.options.resume = true;
   CHECK(run.train_on({1, {}}).test->loss == doctest::Approx(alone.test->loss).epsilon(1e-11));
+}
+
+TEST_CASE("however ranks share a model, none of them makes all of it") {
+  GptRun run;
+  GptOptions& options = run.options;
+  options.reproducible = 0;  // whose sums would take memory
+  const TextSet text(options);
+  for (const RankLayout& layout : std::vector<RankLayout>{
+           {.pipeline = 4}, {.tensor = 4}, {.zero = 3}, {.pipeline = 2, .tensor = 2}}) {
+    CAPTURE(to_string(layout, 4));
+    options.layout = layout;
+    Allocator& cpu = allocator(Device());
+    const int64_t before = cpu.stats().current;
+    cpu.reset_peak();
+    int64_t whole = 0;
+    distributed::run_ranks(4, [&](distributed::Communicator& ranks) {
+      manual_seed(0);
+      Task task{.name = "gpt",
+                .model = Classifier::recorded([] {
+                  return Classifier(std::make_unique<Gpt>(GptShape{
+                      .vocabulary = 256, .context = 8, .layers = 12, .heads = 4, .width = 64}));
+                }),
+                .training_set = text.training,
+                .test_set = text.validation,
+                .tensor_plan = gpt_plan()};
+      if (ranks.rank() == 0) whole = 4 * task.model.module().parameter_count();
+      const Axes axes(layout.mesh(4), ranks);
+      const auto strategy = make_strategy(options, task, axes, {});
+    });
+    const int64_t peak = cpu.stats().peak - before;  // of all ranks
+    CAPTURE(whole);
+    CAPTURE(peak);
+    CHECK(peak >= whole);
+    CHECK(peak < 3 * whole);  // weights, places for gradients, what is in hand on each rank
+  }
 }
 
 TEST_CASE("layouts that there cannot be are refused on every rank") {

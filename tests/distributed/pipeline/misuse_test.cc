@@ -159,6 +159,43 @@ TEST_CASE("ranks that differ") {
   });
 }
 
+TEST_CASE("recipes that do not fit") {
+  const auto refused = [](const std::function<Deep(Recipe&, int)>& make,
+                          const std::function<const Recipe*(const Recipe&, int)>& given) {
+    std::vector<std::string> words(2);
+    run_ranks(2, [&](Communicator& comm) {
+      Recipe recipe;
+      Deep model = make(recipe, comm.rank());
+      const auto self = make_self();
+      try {
+        Pipeline pipeline(nn::Chain(model), comm,
+                          {.loss = classify, .cut = {4, 4}, .recipe = given(recipe, comm.rank())},
+                          plain_ddp(*self));
+      } catch (const SharedError& error) {
+        words[comm.rank()] = error.what();
+      }
+    });
+    CHECK(words[0] == words[1]);
+    return words[0];
+  };
+  const auto recorded = [](Recipe& recipe, int seed) {
+    manual_seed(seed);
+    return recipe.record([] { return Deep(); });
+  };
+  const auto same = [&](Recipe& recipe, int) { return recorded(recipe, 1); };
+  const auto its_own = [](const Recipe& recipe, int) { return &recipe; };
+  CHECK(has(refused(recorded, its_own), "its seed, say"));
+  CHECK(has(refused(same, [](const Recipe& r, int rank) { return rank == 0 ? &r : nullptr; }),
+            "its seed, say"));
+  CHECK(has(refused([](Recipe&, int) { return Deep(); }, its_own),
+            "'layer.0.weight' is on cpu:0: a recipe comes with a model that is on meta"));
+  CHECK(has(refused(same, [](const Recipe&, int) { return nullptr; }),
+            "'layer.0.weight' is of this stage, but on meta: it had no numbers and no recipe"));
+  static const Recipe empty;
+  CHECK(has(refused(same, [](const Recipe&, int) { return &empty; }),
+            "was not made while this recipe recorded"));
+}
+
 /// A pipeline of Deep on two ranks.
 void with_pipeline(const std::function<void(Communicator&, Pipeline&)>& body,
                    Loss loss = classify) {

@@ -44,6 +44,7 @@ TEST_CASE("eight layers, on 1 to 8 stages") {
 /// The same, where replicas share out what they have of a chunk.
 std::vector<Layout> sharded(std::vector<Layout> layouts) {
   std::erase_if(layouts, [](const Layout& layout) { return layout.replicas == 1; });
+  layouts.back().recorded = true;
   const size_t count = layouts.size();
   for (size_t i = 0; i < count; ++i) {
     layouts[i].zero = 3;
@@ -82,6 +83,21 @@ TEST_CASE("GPT, with tied ends and dropout") {
                                        }};
   compare(training, layouts({1, 2, 4}, 8));
   compare(training, sharded(layouts({2, 4}, 8)));
+}
+
+TEST_CASE("models that are recorded, of which each stage makes its own numbers") {
+  const models::GptShape shape{.vocabulary = 11, .context = 6, .layers = 6, .heads = 2, .width = 8};
+  const Training<models::Gpt> gpt{
+      [shape] { return models::Gpt(shape); },
+      [](int step, int shard) {
+        Generator generator(10 * step + shard);
+        const Tensor tokens = randint({2, 6}, 0, 11, {.dtype = Dtype::int64}, generator);
+        return Microbatch{{tokens}, {tokens}, 2, Generator(1)};
+      }};
+  std::vector<Layout> recorded = layouts({1, 2, 4}, 8);
+  for (Layout& layout : recorded) layout.recorded = true;
+  compare(gpt, recorded);
+  compare(deep_training(), recorded);
 }
 
 template <class Model>

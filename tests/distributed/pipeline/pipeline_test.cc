@@ -333,6 +333,49 @@ TEST_CASE("replicas that share out weights gather them once a run, and give them
   });
 }
 
+/// Twelve equal layers, of which one is small beside all.
+struct Wide : nn::Module {
+  nn::ModuleList<nn::Linear> layer;
+  CAPSTAN_MODULE(Wide, layer)
+  Wide() {
+    for (int i = 0; i < 12; ++i) layer.emplace_back(120, 120);
+  }
+  nn::Layers layers() {
+    nn::Layers all;
+    for (nn::Linear& l : layer) {
+      all.emplace_back(
+          "layer", [&l](const Tensor& x) { return l(x); }, std::vector<nn::Module*>{&l});
+    }
+    return all;
+  }
+  Tensor forward(const Tensor& x) { return nn::forward(layers(), x); }
+};
+
+TEST_CASE("stages of a model that is recorded have it once together, and not once each") {
+  for (const bool recorded : {true, false}) {
+    Allocator& cpu = allocator(Device());
+    const int64_t before = cpu.stats().current;
+    cpu.reset_peak();
+    int64_t bytes = 0;
+    run_ranks(4, [&](Communicator& stages) {
+      Recipe recipe;
+      Wide model = recorded ? recipe.record([] { return Wide(); }) : Wide();
+      if (stages.rank() == 0) bytes = 4 * model.parameter_count();
+      stages.barrier("each has one").wait();
+      const auto self = make_self();
+      const Pipeline pipeline(
+          nn::Chain(model), stages,
+          {.loss = classify, .cut = {3, 3, 3, 3}, .recipe = recorded ? &recipe : nullptr},
+          plain_ddp(*self));
+    });
+    const int64_t peak = cpu.stats().peak - before;
+    CAPTURE(bytes);
+    CAPTURE(peak);
+    // Weights and places for gradients, and on each rank the layer in hand.
+    CHECK((peak < 3 * bytes) == recorded);
+  }
+}
+
 TEST_CASE("buffers stay with their layers, and are averaged over replicas") {
   run_ranks(4, [](Communicator& world) {
     const Mesh mesh({{"pipeline", 2}, {"data", 2}});

@@ -124,7 +124,8 @@ struct Layout {
   std::string schedule = "1f1b";
   int chunks = 1;
   bool ties_each_microbatch = true;
-  int zero = 0;  // 1 to 3: the replicas share out a chunk
+  int zero = 0;           // 1 to 3: the replicas share out a chunk
+  bool recorded = false;  // the model, on meta: no rank makes the whole
 };
 
 /// One rank of a mesh of pipelines; adds the weights of its stage to `weights`.
@@ -135,7 +136,8 @@ void train_rank(const Training<Model>& training, const Layout& layout, Communica
   const auto stages = mesh.split(world, {"pipeline"}), data = mesh.split(world, {"data"});
   const int microbatches = kShards / layout.replicas;
   manual_seed(data->rank() == 0 ? 1 : 99);  // the first replica's numbers must reach the others
-  Model model = training.make();
+  Recipe recipe;
+  Model model = layout.recorded ? recipe.record(training.make) : training.make();
   Pipeline pipeline(
       nn::Chain(model), *stages,
       {.schedule = layout.schedule,
@@ -143,7 +145,8 @@ void train_rank(const Training<Model>& training, const Layout& layout, Communica
        .microbatches = microbatches,
        .loss = classify,
        .example = training.data(0, 0).inputs,
-       .ties_each_microbatch = layout.ties_each_microbatch},
+       .ties_each_microbatch = layout.ties_each_microbatch,
+       .recipe = layout.recorded ? &recipe : nullptr},
       [&](nn::Module& chunk) -> std::unique_ptr<GradientPath> {
         if (layout.zero > 0) {
           return std::make_unique<Fsdp>(

@@ -4,6 +4,7 @@
 #include "core/error.h"
 #include "distributed/comm/thread.h"
 #include "distributed/tensor_parallel/tensor_parallel.h"
+#include "nn/materialize.h"
 #include "optim/adamw.h"
 #include "optim/groups.h"
 #include "optim/lamb.h"
@@ -22,6 +23,18 @@ TEST_CASE("slices of parameters are refused where whole ones are expected") {
     optim::AdamW{all};
     optim::Lamb{optim::filter(
         all, [&](const std::string& name, const Tensor&) { return !parallel.slice(name).axis; })};
+  });
+}
+
+TEST_CASE("slices that are made by a recipe are refused, too") {
+  run_ranks(2, [](Communicator& ranks) {
+    Recipe recipe;
+    models::Gpt gpt = recipe.record([] { return make_gpt(gpt2(), Dtype::float64); });
+    const TensorParallel parallel(gpt, models::gpt_plan(), ranks, &recipe);
+    nn::materialize(gpt, recipe);
+    CHECK_THROWS_WITH_AS(optim::Lamb{gpt.parameters()},
+                         doctest::Contains("is one rank's part of a parameter"), ValueError);
+    optim::AdamW{gpt.parameters()};
   });
 }
 

@@ -3,6 +3,7 @@
 
 #include "autograd/autocast.h"
 #include "autograd/reduce.h"
+#include "core/allocator.h"
 #include "core/error.h"
 #include "distributed/clip.h"
 #include "distributed/comm/thread.h"
@@ -10,6 +11,7 @@
 #include "distributed/mesh/mesh.h"
 #include "distributed/replica_check.h"
 #include "distributed/tensor_parallel/door.h"
+#include "nn/materialize.h"
 #include "nn/state.h"
 #include "nn/summary.h"
 #include "nn/transformer.h"
@@ -309,6 +311,69 @@ TEST_CASE("inside an Autocast the dtypes are those of the whole model") {
     const Tensor expected = whole_loss(whole, text(0)), loss = cut_loss(parallel, gpt, text(0));
     CHECK(loss.dtype() == expected.dtype());
     CHECK(loss.item<float>() == doctest::Approx(expected.item<float>()).epsilon(0.01));
+  });
+}
+
+TEST_CASE("a model that is recorded is cut before it has numbers, and trains as if after") {
+  for (int n : {1, 2, 3, 4}) {
+    run_ranks(n, [](Communicator& ranks) {
+      for (const Dtype dtype : {Dtype::float64, Dtype::bfloat16}) {
+        const auto make = [&] {
+          Gpt gpt(gpt2());
+          gpt.to(dtype);
+          return gpt;
+        };
+        manual_seed(7);
+        Gpt expected = make();
+        const TensorParallel first(expected, gpt_plan({.sequence = true}), ranks);
+        manual_seed(7);
+        Recipe recipe;
+        Gpt gpt = recipe.record(make);
+        const TensorParallel parallel(gpt, gpt_plan({.sequence = true}), ranks, &recipe);
+        CHECK(gpt.tokens.weight.device() == Device::meta());
+        nn::materialize(gpt, recipe);
+        CHECK(gpt.tokens.weight.same(gpt.head.weight));
+        CHECK(difference(gpt.parameters(), expected.parameters()) == 0);
+        if (dtype == Dtype::bfloat16) continue;
+        // What was attached on meta, works: sums of gradients of parts, too.
+        backward(cut_loss(first, expected, text(0)));
+        backward(cut_loss(parallel, gpt, text(0)));
+        CHECK(difference(gradients_of(gpt), gradients_of(expected)) == 0);
+      }
+    });
+  }
+}
+
+TEST_CASE("no rank has memory for a model that is cut before it has numbers") {
+  const GptShape shape{.vocabulary = 23, .context = 8, .layers = 12, .heads = 4, .width = 64};
+  run_ranks(4, [&](Communicator& ranks) {
+    const Device device = Device::cpu(10 + ranks.rank());
+    Allocator& memory = allocator(device);
+    Recipe recipe;
+    Gpt gpt = recipe.record([&] { return Gpt(shape); });
+    const int64_t whole = 4 * gpt.parameter_count();
+    const TensorParallel parallel(gpt, gpt_plan(), ranks, &recipe);
+    memory.reset_peak();
+    nn::materialize(gpt, recipe, device);
+    CHECK(memory.stats().peak > whole / 4);
+    CHECK(memory.stats().peak < whole / 4 + whole / 12);  // its slices, and the parameter in hand
+  });
+}
+
+TEST_CASE("recipes that do not fit are refused on every rank") {
+  run_ranks(2, [](Communicator& ranks) {
+    manual_seed(ranks.rank());
+    Recipe recipe;
+    Gpt gpt = recipe.record([] { return Gpt(gpt2()); });
+    CHECK_THROWS_WITH_AS(TensorParallel(gpt, gpt_plan(), ranks, &recipe),
+                         doctest::Contains("its seed, say"), SharedError);
+    CHECK_THROWS_WITH_AS(
+        TensorParallel(gpt, gpt_plan(), ranks, ranks.rank() == 0 ? nullptr : &recipe),
+        doctest::Contains("its seed, say"), SharedError);
+    Gpt real(gpt2());
+    CHECK_THROWS_WITH_AS(TensorParallel(real, gpt_plan(), ranks, &recipe),
+                         doctest::Contains("'tokens.weight' is on cpu:0: a recipe comes with"),
+                         SharedError);
   });
 }
 
