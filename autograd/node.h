@@ -139,6 +139,9 @@ class Accumulator final : public Node {
 
   /// Set while the gradient is one rank's share only: Optimizer::step() refuses it.
   bool unreduced = false;
+  /// Set where the leaf is one rank's part of a parameter: what looks at a parameter as a whole
+  /// refuses it (optim/check.h).
+  bool part_of_whole = false;
 
  private:
   void check(const Tensor& grad) const;

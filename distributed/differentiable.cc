@@ -1,4 +1,4 @@
-// Implements the collectives on the tape: the plain ones as functions, then each with its gradient.
+// Implements the collectives on the tape: each one, and beside it the one that is its gradient.
 #include "distributed/differentiable.h"
 
 #include <numeric>
@@ -51,63 +51,11 @@ Counts elements(Counts rows, const Tensor& x) {
   return rows;
 }
 
-// The plain collectives as functions.
-Tensor summed(const Tensor& x, Communicator& communicator, const std::string& tag) {
-  const Tensor y = dense_copy(x);
-  communicator.all_reduce(y, Reduce::sum, tag).wait();
-  return y;
-}
-
-Tensor summed_at(const Tensor& x, int root, Communicator& communicator, const std::string& tag) {
-  const Tensor y = dense_copy(x);
-  communicator.reduce(y, root, Reduce::sum, tag).wait();
-  if (communicator.rank() != root) fill_elements(y, 0);
-  return y;
-}
-
-Tensor copied(const Tensor& x, int root, Communicator& communicator, const std::string& tag) {
-  const Tensor y = dense_copy(x);
-  communicator.broadcast(y, root, tag).wait();
-  return y;
-}
-
-Tensor gathered(const Tensor& x, const Counts& rows, Communicator& communicator,
-                const std::string& tag) {
-  const Tensor y = with_rows(x, sum_of(rows));
-  communicator.all_gather(dense_copy(x), y, elements(rows, x), tag).wait();
-  return y;
-}
-
-Tensor scattered(const Tensor& x, const Counts& rows, Communicator& communicator,
-                 const std::string& tag) {
-  const Tensor y = with_rows(x, rows[communicator.rank()]);
-  communicator.reduce_scatter(dense_copy(x), y, elements(rows, x), Reduce::sum, tag).wait();
-  return y;
-}
-
-// Elsewhere than on the root: `rows` zeros.
-Tensor gathered_at(const Tensor& x, int root, int64_t rows, Communicator& communicator,
-                   const std::string& tag) {
-  const bool here = communicator.rank() == root;
-  const Tensor y = with_rows(x, here ? communicator.size() * x.size(0) : rows);
-  if (!here) fill_elements(y, 0);
-  communicator.gather(dense_copy(x), y, root, tag).wait();
-  return y;
-}
-
-Tensor dealt_out(const Tensor& x, int root, int64_t rows, Communicator& communicator,
-                 const std::string& tag) {
-  const Tensor y = with_rows(x, rows);
-  communicator.scatter(dense_copy(x), y, root, tag).wait();
-  return y;
-}
-
-Tensor exchanged(const Tensor& x, const Counts& rows_out, const Counts& rows_in,
-                 Communicator& communicator, const std::string& tag) {
-  const Tensor y = with_rows(x, sum_of(rows_in));
-  communicator.all_to_all(dense_copy(x), elements(rows_out, x), y, elements(rows_in, x), tag)
-      .wait();
-  return y;
+// Puts a collective on the tape whose gradient is `back` of the result's.
+template <class F>
+Tensor with_gradient(const char* operation, const Tensor& y, const Tensor& x, const F& back) {
+  return record(operation, y, inputs(x),
+                [back](const Tensor& grad) { return gradients(back(grad)); });
 }
 
 Tensor received(const Shape& shape, Dtype dtype, int from, Communicator& communicator,
@@ -117,33 +65,62 @@ Tensor received(const Shape& shape, Dtype dtype, int from, Communicator& communi
   return y;
 }
 
-// Puts a collective on the tape whose gradient is `back` of the result's.
-template <class F>
-Tensor with_gradient(const char* operation, const Tensor& y, const Tensor& x, const F& back) {
-  return record(operation, y, inputs(x),
-                [back](const Tensor& grad) { return gradients(back(grad)); });
+// scatter() where every rank knows the rows of its part.
+Tensor scatter_rows(const Tensor& x, int root, int64_t rows, Communicator& communicator,
+                    const std::string& tag);
+
+// gather() whose result has `rows` of zeros elsewhere than on the root.
+Tensor gather_rows(const Tensor& x, int root, int64_t rows, Communicator& communicator,
+                   const std::string& tag) {
+  const bool here = communicator.rank() == root;
+  const Tensor y = with_rows(x, here ? communicator.size() * x.size(0) : rows);
+  if (!here) fill_elements(y, 0);
+  communicator.gather(dense_copy(x), y, root, tag).wait();
+  return with_gradient(
+      "gather", y, x,
+      [&communicator, root, rows = x.size(0), tag = "gradient of " + tag](const Tensor& grad) {
+        return scatter_rows(grad, root, rows, communicator, tag);
+      });
+}
+
+Tensor scatter_rows(const Tensor& x, int root, int64_t rows, Communicator& communicator,
+                    const std::string& tag) {
+  const Tensor y = with_rows(x, rows);
+  communicator.scatter(dense_copy(x), y, root, tag).wait();
+  return with_gradient(
+      "scatter", y, x,
+      [&communicator, root, all = x.size(0), tag = "gradient of " + tag](const Tensor& grad) {
+        return gather_rows(grad, root, all, communicator, tag);
+      });
 }
 
 }  // namespace
 
 Tensor all_reduce(const Tensor& x, Communicator& communicator, const std::string& tag) {
-  return with_gradient("all_reduce", summed(x, communicator, tag), x,
+  const Tensor y = dense_copy(x);
+  communicator.all_reduce(y, Reduce::sum, tag).wait();
+  return with_gradient("all_reduce", y, x,
                        [&communicator, tag = "gradient of " + tag](const Tensor& grad) {
-                         return summed(grad, communicator, tag);
+                         return all_reduce(grad, communicator, tag);
                        });
 }
 
 Tensor reduce(const Tensor& x, int root, Communicator& communicator, const std::string& tag) {
-  return with_gradient("reduce", summed_at(x, root, communicator, tag), x,
+  const Tensor y = dense_copy(x);
+  communicator.reduce(y, root, Reduce::sum, tag).wait();
+  if (communicator.rank() != root) fill_elements(y, 0);
+  return with_gradient("reduce", y, x,
                        [&communicator, root, tag = "gradient of " + tag](const Tensor& grad) {
-                         return copied(grad, root, communicator, tag);
+                         return broadcast(grad, root, communicator, tag);
                        });
 }
 
 Tensor broadcast(const Tensor& x, int root, Communicator& communicator, const std::string& tag) {
-  return with_gradient("broadcast", copied(x, root, communicator, tag), x,
+  const Tensor y = dense_copy(x);
+  communicator.broadcast(y, root, tag).wait();
+  return with_gradient("broadcast", y, x,
                        [&communicator, root, tag = "gradient of " + tag](const Tensor& grad) {
-                         return summed_at(grad, root, communicator, tag);
+                         return reduce(grad, root, communicator, tag);
                        });
 }
 
@@ -155,9 +132,11 @@ Tensor all_gather(const Tensor& x, Communicator& communicator, const std::string
 Tensor all_gather(const Tensor& x, const Counts& rows, Communicator& communicator,
                   const std::string& tag) {
   check_axis("all_gather", x);
-  return with_gradient("all_gather", gathered(x, rows, communicator, tag), x,
+  const Tensor y = with_rows(x, sum_of(rows));
+  communicator.all_gather(dense_copy(x), y, elements(rows, x), tag).wait();
+  return with_gradient("all_gather", y, x,
                        [&communicator, rows, tag = "gradient of " + tag](const Tensor& grad) {
-                         return scattered(grad, rows, communicator, tag);
+                         return reduce_scatter(grad, rows, communicator, tag);
                        });
 }
 
@@ -170,28 +149,22 @@ Tensor reduce_scatter(const Tensor& x, const Counts& rows, Communicator& communi
                       const std::string& tag) {
   check_axis("reduce_scatter", x);
   check_counts("reduce_scatter", rows, communicator.size());
-  return with_gradient("reduce_scatter", scattered(x, rows, communicator, tag), x,
+  const Tensor y = with_rows(x, rows[communicator.rank()]);
+  communicator.reduce_scatter(dense_copy(x), y, elements(rows, x), Reduce::sum, tag).wait();
+  return with_gradient("reduce_scatter", y, x,
                        [&communicator, rows, tag = "gradient of " + tag](const Tensor& grad) {
-                         return gathered(grad, rows, communicator, tag);
+                         return all_gather(grad, rows, communicator, tag);
                        });
 }
 
 Tensor gather(const Tensor& x, int root, Communicator& communicator, const std::string& tag) {
   check_axis("gather", x);
-  return with_gradient(
-      "gather", gathered_at(x, root, 0, communicator, tag), x,
-      [&communicator, root, rows = x.size(0), tag = "gradient of " + tag](const Tensor& grad) {
-        return dealt_out(grad, root, rows, communicator, tag);
-      });
+  return gather_rows(x, root, 0, communicator, tag);
 }
 
 Tensor scatter(const Tensor& x, int root, Communicator& communicator, const std::string& tag) {
   const int64_t rows = equal_parts("scatter", x, communicator.size())[0];
-  return with_gradient(
-      "scatter", dealt_out(x, root, rows, communicator, tag), x,
-      [&communicator, root, all = x.size(0), tag = "gradient of " + tag](const Tensor& grad) {
-        return gathered_at(grad, root, all, communicator, tag);
-      });
+  return scatter_rows(x, root, rows, communicator, tag);
 }
 
 Tensor all_to_all(const Tensor& x, Communicator& communicator, const std::string& tag) {
@@ -202,10 +175,13 @@ Tensor all_to_all(const Tensor& x, Communicator& communicator, const std::string
 Tensor all_to_all(const Tensor& x, const Counts& rows_out, const Counts& rows_in,
                   Communicator& communicator, const std::string& tag) {
   check_axis("all_to_all", x);
+  const Tensor y = with_rows(x, sum_of(rows_in));
+  communicator.all_to_all(dense_copy(x), elements(rows_out, x), y, elements(rows_in, x), tag)
+      .wait();
   return with_gradient(
-      "all_to_all", exchanged(x, rows_out, rows_in, communicator, tag), x,
+      "all_to_all", y, x,
       [&communicator, rows_out, rows_in, tag = "gradient of " + tag](const Tensor& grad) {
-        return exchanged(grad, rows_in, rows_out, communicator, tag);
+        return all_to_all(grad, rows_in, rows_out, communicator, tag);
       });
 }
 

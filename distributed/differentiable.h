@@ -20,6 +20,9 @@
 // Where all ranks compute the same loss from the same y, L counts it n times; divide it by n, or
 // use one rank's.
 //
+// Gradients are such collectives themselves, and so can be differentiated in turn; but for those of
+// send and recv, of which one rank alone could not tell.
+//
 // These wait until they are done. Backward makes its calls when the tape gets there, so all ranks
 // must have recorded the same collectives in the same order, and all must run backward. The
 // communicator must outlive the tape.

@@ -18,7 +18,7 @@
 
 #include "core/exact_sum.h"
 #include "core/tensor.h"
-#include "distributed/checkpoint/region.h"
+#include "distributed/checkpoint/piece.h"
 
 namespace capstan::distributed {
 
@@ -46,8 +46,10 @@ class GradientPath {
   /// What this rank's optimizer steps, in the model's order: the parameters that require gradients,
   /// or its shards of them.
   virtual const NamedTensors& parameters() const = 0;
-  /// Which elements of the model's parameter parameters()[i] is: all of them, or a range.
-  virtual Region region(size_t i) const { return Region::whole(parameters()[i].second.shape()); }
+  /// What this rank holds of the parameters that it steps or shares out, under the model's names:
+  /// all of each, a range, or no element. First parameters(), in their order; then frozen ones that
+  /// ranks share out. A frozen parameter that is not among them is whole on every rank.
+  virtual Pieces pieces() const { return whole(parameters()); }
 
   /// Runs backward from a loss that is the mean over `weight` samples or tokens. With Sync::yes the
   /// gradients of the window are those of all ranks when this returns. Throws ValueError for a

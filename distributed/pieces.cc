@@ -1,38 +1,37 @@
 // Implements pieces_of().
 #include "distributed/pieces.h"
 
+#include <map>
+
 #include "core/raise.h"
 
 namespace capstan::distributed {
 namespace {
 
-/// What is stepped of a parameter, as a piece.
-std::map<std::string, Piece> pieces_by_name(const GradientPath& path, const Boxes& boxes) {
-  std::map<std::string, Piece> pieces;
-  for (size_t i = 0; i < path.parameters().size(); ++i) {
-    const auto& [name, part] = path.parameters()[i];
-    const Region region = path.region(i);
-    const auto box = boxes.find(name);
-    pieces.emplace(
-        name, Piece{name, box == boxes.end() ? region : box->second.range(region.begin, region.end),
-                    part});
-  }
-  return pieces;
+std::map<std::string, Piece> by_name(Pieces pieces) {
+  std::map<std::string, Piece> found;
+  for (Piece& piece : pieces) found.emplace(piece.name, std::move(piece));
+  return found;
 }
 
 }  // namespace
 
-Pieces pieces_of(const GradientPath& path, const Boxes& boxes) {
-  const auto known = pieces_by_name(path, boxes);
+Pieces pieces_of(const GradientPath& path, nn::Module& model) {
+  const auto known = by_name(path.pieces());
   Pieces pieces;
-  for (const auto& [name, part] : path.parameters()) {
-    if (part.numel() > 0) pieces.push_back(known.at(name));
+  for (const auto& [name, parameter] : model.parameters()) {
+    const auto held = known.find(name);
+    if (held == known.end()) {
+      pieces.push_back(whole(name, parameter));
+    } else if (held->second.region.count() > 0) {
+      pieces.push_back(held->second);
+    }
   }
   return pieces;
 }
 
-Pieces pieces_of(const GradientPath& path, const NamedTensors& state, const Boxes& boxes) {
-  const auto known = pieces_by_name(path, boxes);
+Pieces pieces_of(const GradientPath& path, const NamedTensors& state) {
+  const auto known = by_name(path.pieces());
   Pieces pieces;
   for (const auto& [name, value] : state) {
     const auto parameter = known.find(name.substr(0, name.rfind('.')));

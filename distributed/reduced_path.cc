@@ -39,8 +39,12 @@ void ReducedPath::open(NamedTensors parameters, Window window,
       if (pass_ == Pass::reducing) reduce();
     }));
   };
-  for (size_t i = 0; i < window_.leaves.size(); ++i)
-    watch(window_.leaves[i].second, window_.stepped[i], [this, i] { mark_ready(i); });
+  for (size_t i = 0; i < window_.leaves.size(); ++i) {
+    watch(window_.leaves[i].second, window_.stepped[i], [this, i] {
+      used_before_[i] = true;
+      mark_ready(i);
+    });
+  }
   for (const auto& [_, leaf] : window_.apart) watch(leaf, leaf, [] {});
 }
 
@@ -67,9 +71,9 @@ void ReducedPath::begin_window_if_new() {
   if (any) return;
   share_ = {};
   own_weight_ = 0;
-  folded_.assign(window_.leaves.size(), false);
+  used_before_.assign(window_.leaves.size(), false);
   reduced_ = bypassed_ = false;
-  reducer_->forget_shards();
+  reducer_->forget_window();
   window_begins();
 }
 
@@ -84,13 +88,18 @@ void ReducedPath::check_pass(Sync sync) const {
       shards, communicator_.size(), passes, pass, sync == Sync::yes ? "yes" : "no");
 }
 
-// Ends a pass that is not the last of its window.
+// Ends a pass that reduces nothing.
 void ReducedPath::fold_shard() {
   if (window_.reducer.virtual_shards == 0) return;
   for (size_t i = 0; i < window_.leaves.size(); ++i) {
-    if (window_.leaves[i].second.has_grad()) folded_[i] = true;
+    if (window_.leaves[i].second.has_grad()) used_before_[i] = true;
   }
   reducer_->fold(share_);
+  expect_more();
+}
+
+// What was summed so far is not all of the window yet.
+void ReducedPath::expect_more() {
   share_ = {};
   for (const Tensor& stepped : window_.stepped) accumulator(stepped).unreduced = true;
 }
@@ -103,8 +112,9 @@ void ReducedPath::pass(const std::function<void()>& run, const Share& share, Syn
   share_.loss += share.loss;
 
   HookHandle start;
-  if (sync == Sync::yes) {
-    start = on_backward_start([this](const BackwardPass& pass) { start_reduction(&pass); });
+  if (reduces(sync)) {
+    start =
+        on_backward_start([=, this](const BackwardPass& pass) { start_reduction(&pass, sync); });
   } else {
     pass_ = Pass::accumulating;
   }
@@ -118,23 +128,23 @@ void ReducedPath::pass(const std::function<void()>& run, const Share& share, Syn
     pass_ends();
     throw;
   }
-  if (sync == Sync::no) return fold_shard();
+  if (!reduces(sync)) return fold_shard();
   if (!reducing) raise<GradientError>("[pass] what was run made no backward pass");
-  finish_reduction(true);
+  finish_reduction(true, sync);
 }
 
 void ReducedPath::backward_without_data(Sync sync) {
   begin_window_if_new();
   check_pass(sync);
   pass_without_data([&] {
-    if (sync == Sync::no) return fold_shard();
-    start_reduction(nullptr);
+    if (!reduces(sync)) return fold_shard();
+    start_reduction(nullptr, sync);
     pass_ = Pass::none;
-    finish_reduction(false);
+    finish_reduction(false, sync);
   });
 }
 
-void ReducedPath::start_reduction(const BackwardPass* pass) {
+void ReducedPath::start_reduction(const BackwardPass* pass, Sync sync) {
   std::set<const Accumulator*> coming;
   if (pass) coming.insert(pass->leaves.begin(), pass->leaves.end());
   std::vector<size_t> complete;  // no gradient will come for these any more
@@ -144,22 +154,23 @@ void ReducedPath::start_reduction(const BackwardPass* pass) {
     Accumulator& leaf = accumulator(parameter);
     if (coming.contains(&leaf)) continue;
     complete.push_back(i);
-    if (!leaf.gradient() && pass && !folded_[i]) unused += " " + name;
+    if (!leaf.gradient() && pass && !used_before_[i]) unused += " " + name;
   }
-  if (!unused.empty() && window_.unused == Unused::error) {
+  const bool closes = sync == Sync::yes;
+  if (!unused.empty() && window_.unused == Unused::error && closes) {
     raise<GradientError>(
         "[backward] the loss does not depend on:{}; freeze them, or choose Unused::zero_fill",
         unused);
   }
-  if (window_.unused == Unused::skip) {
+  if (window_.unused == Unused::skip && closes) {
     auto* used = used_.mutable_data<uint8_t>();
     std::fill_n(used, window_.leaves.size(), 1);
-    for (size_t i : complete) used[i] = window_.leaves[i].second.has_grad() || folded_[i];
+    for (size_t i : complete) used[i] = window_.leaves[i].second.has_grad() || used_before_[i];
     used_work_ = communicator_.all_reduce(used_, Reduce::max, "used parameters");
   }
   pass_ = Pass::reducing;
   ready_.assign(window_.leaves.size(), false);
-  reducer_->start(share_);
+  reducer_->start(share_, closes);
   for (size_t i : complete) mark_ready(i);
 }
 
@@ -168,7 +179,7 @@ void ReducedPath::mark_ready(size_t leaf) {
   reducer_->mark_ready(static_cast<int>(leaf));
 }
 
-void ReducedPath::finish_reduction(bool had_data) {
+void ReducedPath::finish_reduction(bool had_data, Sync sync) {
   reduced_ = true;  // or failed: either way the window is over
   // Some are reached, but by operations that have no gradient to give, like floor().
   for (size_t i = 0; i < ready_.size(); ++i) {
@@ -181,7 +192,12 @@ void ReducedPath::finish_reduction(bool had_data) {
     }
     reducer_->look_for_nan(apart);
   }
-  last_ = reducer_->finish();
+  const Share all = reducer_->finish();
+  if (sync == Sync::no) {
+    reduced_ = false;
+    return expect_more();
+  }
+  last_ = all;
   // A rank without data knows no order; rank 0 then leaves the plan for a later window.
   if (!planned_) planned_ = reducer_->replan(had_data);
   gradients_are_there();

@@ -48,6 +48,7 @@ class ReducedPath : public GradientPath {
     std::vector<Tensor> stepped;  // for each, what the optimizer steps: the same, or a part of it
     NamedTensors apart = {};      // leaves whose gradients stay this rank's own
     Unused unused = Unused::error;
+    bool reduce_each_pass = false;  // else the last one of a window reduces what all left
     ReducerOptions reducer;
   };
 
@@ -73,8 +74,10 @@ class ReducedPath : public GradientPath {
   void begin_window_if_new();
   void check_pass(Sync sync) const;
   void fold_shard();
-  void start_reduction(const BackwardPass* pass);
-  void finish_reduction(bool had_data);
+  void expect_more();
+  bool reduces(Sync sync) const { return sync == Sync::yes || window_.reduce_each_pass; }
+  void start_reduction(const BackwardPass* pass, Sync sync);
+  void finish_reduction(bool had_data, Sync sync);
   void mark_ready(size_t parameter);
   void skip_unused();
 
@@ -84,14 +87,14 @@ class ReducedPath : public GradientPath {
   std::vector<HookHandle> hooks_;
 
   Pass pass_ = Pass::none;
-  bool reduced_ = false;      // the gradients are those of a window that has ended
-  bool bypassed_ = false;     // a gradient came that pass() here did not ask for
-  bool planned_ = false;      // buckets follow the true order
-  Share share_;               // of this rank, so far; with virtual shards, of the present one
-  double own_weight_ = 0;     // of this rank in this window
-  std::vector<bool> folded_;  // by leaf: an earlier shard of this window had a gradient for it
-  std::vector<bool> ready_;   // by leaf: marked so in this reduction
-  Tensor used_;               // with Unused::skip, by leaf: 1 if this rank, then any, used it
+  bool reduced_ = false;           // the gradients are those of a window that has ended
+  bool bypassed_ = false;          // a gradient came that pass() here did not ask for
+  bool planned_ = false;           // buckets follow the true order
+  Share share_;                    // of this rank, of what was not summed yet
+  double own_weight_ = 0;          // of this rank in this window
+  std::vector<bool> used_before_;  // by leaf: had a gradient in this window that is summed already
+  std::vector<bool> ready_;        // by leaf: marked so in this reduction
+  Tensor used_;                    // with Unused::skip, by leaf: 1 if this rank, then any, used it
   Work used_work_;
   Share last_;
 };

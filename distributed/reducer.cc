@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "autograd/node.h"
+#include "core/backend.h"
 #include "core/raise.h"
 #include "core/threads.h"
 #include "distributed/comm/combine.h"
@@ -195,8 +196,14 @@ void Reducer::place(std::span<const int> order) {
   buckets_ = std::move(buckets);
 }
 
-void Reducer::start(const Share& mine) {
+void Reducer::forget_window() {
+  shard_ = 0;
+  earlier_ = {};
+}
+
+void Reducer::start(const Share& mine, bool closes) {
   mine_ = mine;
+  closes_ = closes;
   divisor_ = options_.predivide.value_or(1);
   launched_ = 0;
   ready_order_.clear();
@@ -258,13 +265,27 @@ void Reducer::settle(Bucket& bucket) {
   if (!bucket.wire.defined()) return;
   meter_.wait(bucket.work);
   const Tensor mine = own_part(bucket.wire);
-  if (mine.address() != bucket.part.address()) copy_elements(mine, bucket.part);
+  if (mine.address() != bucket.part.address()) take(mine, bucket.part);
   bucket.wire = Tensor();
   for (int p : plan_[bucket.number]) zero_grad(parameters_[p].second);
   if (options_.scatter->release) bucket.flat.storage().release();
-  if (Communicator* const replicas = options_.scatter->replicas) {
+  if (Communicator* const replicas = options_.scatter->replicas; replicas && closes_) {
     bucket.work = replicas->all_reduce(bucket.part, Reduce::sum, bucket.tag, order_);
   }
+}
+
+// Puts a sum into its place, to those of the window's earlier reductions. What was divided by the
+// weight of its reduction is a mean, and so is what comes of it: of all that the window has so far.
+void Reducer::take(const Tensor& sum, const Tensor& part) {
+  if (earlier_.weight == 0) return copy_elements(sum, part);
+  const Tensor more = empty(part.shape(), {part.dtype(), part.device()});
+  copy_elements(sum, more);
+  if (share_ahead_) {
+    const double weight = read_share().weight, all = earlier_.weight + weight;
+    scale_elements(more, weight / all);
+    scale_elements(part, earlier_.weight / all);
+  }
+  backend(part).binary(Binary::add, part, more, part);
 }
 
 void Reducer::write_share(const Share& share) {
@@ -334,8 +355,11 @@ Share Reducer::finish() {
   wait_for_all();
   shard_ = 0;
   if (options_.check_nan) nan_check_.verdict(communicator_);
-  const Share all = read_share();
-  const double rest = all.weight > 0 ? divisor_ / all.weight : 0;
+  const Share last = read_share(), all{earlier_.weight + last.weight, earlier_.loss + last.loss};
+  if (!closes_) return earlier_ = all;
+  // What is left to divide by: means have been divided by all of the weight.
+  const bool are_means = earlier_.weight > 0 && share_ahead_;
+  const double rest = all.weight > 0 ? (are_means ? 1 : divisor_ / all.weight) : 0;
   if (rest == 1) return all;
   for (size_t b = 0; b < plan_.size(); ++b) {
     scale_elements(options_.scatter ? buckets_[b].part : buckets_[b].all(), rest);

@@ -41,7 +41,8 @@
 //
 // Scattered sums. Sharded training (fsdp/) changes the verb: a bucket leaves in one reduce-scatter,
 // and each rank keeps its part of the mean alone. The rest of a bucket's memory may then go, and
-// come again with the first gradient of the next pass.
+// come again with the first gradient of the next pass. A window of several passes may reduce each
+// of them so: the parts add up, and the last pass divides by the weight of all.
 #pragma once
 
 #include <span>
@@ -106,18 +107,20 @@ class Reducer {
   /// Takes the gradients and the share of one virtual shard, which is not this rank's last one of
   /// the window, into the tree. A parameter without a gradient counts as 0.
   void fold(const Share& shard);
-  /// Forgets what was folded: the window is given up.
-  void forget_shards() { shard_ = 0; }
+  /// Forgets what was folded or summed: the window is given up.
+  void forget_window();
 
   /// Starts a reduction; each parameter is then marked ready once, in any order. One that has no
-  /// gradient counts as 0.
-  void start(const Share& mine);
+  /// gradient counts as 0. With scattered sums that are released, and no virtual shards, it need
+  /// not close the window: the next one adds to its sums.
+  void start(const Share& mine, bool closes = true);
   void mark_ready(int parameter);
   /// For gradients that are not the reducer's own: takes them into the check for NaN of this
   /// reduction.
   void look_for_nan(const NamedTensors& gradients) { nan_check_.look(gradients); }
-  /// Waits for the buckets and divides by the weight of all ranks (a weight of 0 gives gradients of
-  /// 0). Returns the shares of all, summed. Throws CommError; and GradientError as NanCheck does.
+  /// Waits for the buckets and, to close the window, divides by the weight of all ranks (a weight
+  /// of 0 gives gradients of 0). Returns the shares of all, summed over the window so far. Throws
+  /// CommError; and GradientError as NanCheck does.
   Share finish();
 
   /// Places the gradients anew, in the order in which rank 0's became ready in the last reduction,
@@ -157,6 +160,7 @@ class Reducer {
   void launch(Bucket& bucket);
   void scatter(Bucket& bucket);
   void settle(Bucket& bucket);
+  void take(const Tensor& sum, const Tensor& part);
   void learn_divisor();
   void add_subtrees(Bucket& bucket);
   void wait_for_all();
@@ -178,7 +182,9 @@ class Reducer {
   std::vector<int> ready_order_;  // of the current or last reduction
   size_t launched_ = 0;           // buckets that have left
   Share mine_;
-  double divisor_ = 1;  // of this window's gradients, before they are added up
+  bool closes_ = true;  // this reduction the window
+  Share earlier_;       // of all ranks, from reductions of this window before this one
+  double divisor_ = 1;  // of this reduction's gradients, before they are added up
   NanCheck nan_check_;
   std::vector<HookHandle> hooks_;
   OverlapMeter meter_;

@@ -2,7 +2,6 @@
 #include "models/strategy.h"
 
 #include <cstring>
-#include <set>
 
 #include "autograd/views.h"
 #include "core/raise.h"
@@ -102,13 +101,10 @@ std::unique_ptr<distributed::GradientPath> Strategy::make_path(nn::Module& modul
 }
 
 Pieces Strategy::model_pieces() {
-  Pieces parameters = distributed::pieces_of(path()), buffers;
-  std::set<std::string> trained;
-  for (const auto& [name, _] : path().parameters()) trained.insert(name);
+  Pieces parameters, buffers;
   for (nn::Module* module : modules()) {
-    for (const auto& [name, tensor] : module->parameters()) {
-      if (!trained.contains(name)) parameters.push_back(distributed::whole(name, tensor));
-    }
+    const Pieces pieces = distributed::pieces_of(path(), *module);
+    parameters.insert(parameters.end(), pieces.begin(), pieces.end());
     for (const auto& [name, buffer] : module->buffers()) {
       if (buffer.policy == nn::BufferPolicy::local) continue;
       buffers.push_back(distributed::whole(name, buffer));

@@ -25,6 +25,7 @@ void become(const Tensor& tensor, const Tensor& place) {
   Accumulator& now = accumulator(require_grad(tensor));
   now.gradient_hooks(0) = before.gradient_hooks(0);
   now.after_accumulation = before.after_accumulation;
+  now.part_of_whole = before.part_of_whole;
 }
 
 }  // namespace capstan::nn

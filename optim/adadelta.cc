@@ -16,7 +16,8 @@ NamedTensors keep(const AdadeltaOptions&, const Tensor& parameter) {
 }  // namespace
 
 Adadelta::Adadelta(NamedTensors parameters, AdadeltaOptions options, Groups<AdadeltaOptions> groups)
-    : OptimizerOf(std::move(parameters), options, groups, check, keep) {}
+    : OptimizerOf({"adadelta", Sees::elements}, std::move(parameters), options, groups, check,
+                  keep) {}
 
 Update Adadelta::update(const AdadeltaOptions& o, const Turn& turn) {
   const AdadeltaRule rule{

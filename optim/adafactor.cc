@@ -34,7 +34,8 @@ double root_mean_square(const Tensor& x) {
 
 Adafactor::Adafactor(NamedTensors parameters, AdafactorOptions options,
                      Groups<AdafactorOptions> groups)
-    : OptimizerOf(std::move(parameters), options, groups, check, keep) {}
+    : OptimizerOf({"adafactor", Sees::tensors}, std::move(parameters), options, groups, check,
+                  keep) {}
 
 Update Adafactor::update(const AdafactorOptions& o, const Turn& turn) {
   const auto& [rate, step, p, g, kept] = turn;

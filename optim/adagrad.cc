@@ -17,7 +17,8 @@ NamedTensors keep(const AdagradOptions& o, const Tensor& parameter) {
 }  // namespace
 
 Adagrad::Adagrad(NamedTensors parameters, AdagradOptions options, Groups<AdagradOptions> groups)
-    : OptimizerOf(std::move(parameters), options, groups, check, keep) {}
+    : OptimizerOf({"adagrad", Sees::elements}, std::move(parameters), options, groups, check,
+                  keep) {}
 
 Update Adagrad::update(const AdagradOptions& o, const Turn& turn) {
   const AdagradRule rule{.rate = turn.rate, .epsilon = o.epsilon, .weight_decay = o.weight_decay};

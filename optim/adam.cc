@@ -15,7 +15,7 @@ NamedTensors keep(const AdamOptions& o, const Tensor& parameter) {
 }  // namespace
 
 Adam::Adam(NamedTensors parameters, AdamOptions options, Groups<AdamOptions> groups)
-    : OptimizerOf(std::move(parameters), options, groups, check, keep) {}
+    : OptimizerOf({"adam", Sees::elements}, std::move(parameters), options, groups, check, keep) {}
 
 Update Adam::update(const AdamOptions& o, const Turn& turn) {
   AdamRule rule = adam_rule(o, turn.rate, turn.step);

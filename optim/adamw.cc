@@ -12,7 +12,7 @@ NamedTensors keep(const AdamWOptions&, const Tensor& parameter) { return keep_mo
 }  // namespace
 
 AdamW::AdamW(NamedTensors parameters, AdamWOptions options, Groups<AdamWOptions> groups)
-    : OptimizerOf(std::move(parameters), options, groups, check, keep) {}
+    : OptimizerOf({"adamw", Sees::elements}, std::move(parameters), options, groups, check, keep) {}
 
 Update AdamW::update(const AdamWOptions& o, const Turn& turn) {
   AdamRule rule = adam_rule(o, turn.rate, turn.step);

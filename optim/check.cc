@@ -24,7 +24,7 @@ void check_not_negative(const char* owner, const char* option, double value) {
   raise<ValueError>("[{}] {} must be a number >= 0, got {}", owner, option, value);
 }
 
-void check_parameters(const NamedTensors& parameters) {
+void check_parameters(const Kind& optimizer, const NamedTensors& parameters) {
   std::set<std::string> names;
   std::map<const TensorBody*, std::string> bodies;
   for (const auto& [name, parameter] : parameters) {
@@ -47,6 +47,17 @@ void check_parameters(const NamedTensors& parameters) {
       raise<ValueError>("[optimizer] parameter '{}' of {} must be contiguous", name,
                         parameter.shape());
     }
+  }
+  if (optimizer.sees == Sees::elements) return;
+  check_whole(optimizer.name, parameters,
+              "take one that works element by element (sgd, adamw, ...), or keep it whole");
+}
+
+void check_whole(const char* owner, const NamedTensors& parameters, const char* instead) {
+  for (const auto& [name, parameter] : parameters) {
+    if (!parameter.requires_grad() || !accumulator(parameter).part_of_whole) continue;
+    raise<ValueError>("[{}] '{}' is one rank's part of a parameter, and {} looks at all of it: {}",
+                      owner, name, owner, instead);
   }
 }
 

@@ -18,6 +18,7 @@ ExactSum squares_of_gradients(const NamedTensors& parameters) {
 }
 
 double grad_norm(const NamedTensors& parameters) {
+  check_whole("grad_norm", parameters, "ask the strategy, or distributed/clip.h");
   return std::sqrt(squares_of_gradients(parameters).value());
 }
 

@@ -11,12 +11,12 @@ namespace capstan::optim {
 /// tensors, and parts of it on several ranks add up to the same.
 ExactSum squares_of_gradients(const NamedTensors& parameters);
 
-/// The 2-norm of all gradients taken as one vector.
+/// The 2-norm of all gradients taken as one vector. Throws as check_whole() does.
 double grad_norm(const NamedTensors& parameters);
 
 /// Scales all gradients by min(1, limit / (norm + 1e-6)) and returns the norm before. Throws
 /// ValueError unless limit > 0, and for a norm that is not finite, naming the parameter that made
-/// it so.
+/// it so; and as check_whole() does.
 double clip_grad_norm(const NamedTensors& parameters, double limit);
 /// Its second half, for gradients that are a part of those with this norm.
 void scale_to_norm(const NamedTensors& parameters, double norm, double limit);

@@ -11,7 +11,6 @@
 
 #include <functional>
 
-#include "optim/check.h"
 #include "optim/optimizer.h"
 
 namespace capstan::optim {
@@ -53,8 +52,8 @@ class OptimizerOf : public Optimizer {
   using Keep = NamedTensors (*)(const Options& options, const Tensor& parameter);
 
   /// Throws as Optimizer, assign_groups() and `check` do.
-  OptimizerOf(NamedTensors parameters, const Options& options, const Groups<Options>& groups,
-              Check check, Keep keep);
+  OptimizerOf(const Kind& kind, NamedTensors parameters, const Options& options,
+              const Groups<Options>& groups, Check check, Keep keep);
 
   /// As Optimizer::update(), with the options of the parameter's group.
   virtual Update update(const Options& options, const Turn& turn) = 0;
@@ -75,9 +74,9 @@ class OptimizerOf : public Optimizer {
 };
 
 template <class Options>
-OptimizerOf<Options>::OptimizerOf(NamedTensors parameters, const Options& options,
+OptimizerOf<Options>::OptimizerOf(const Kind& kind, NamedTensors parameters, const Options& options,
                                   const Groups<Options>& groups, Check check, Keep keep)
-    : Optimizer(std::move(parameters)) {
+    : Optimizer(kind, std::move(parameters)) {
   check(options);
   std::vector<Selector> selectors;
   std::vector<Setting> choices;

@@ -13,7 +13,7 @@ NamedTensors keep(const LambOptions&, const Tensor& parameter) { return keep_mom
 }  // namespace
 
 Lamb::Lamb(NamedTensors parameters, LambOptions options, Groups<LambOptions> groups)
-    : OptimizerOf(std::move(parameters), options, groups, check, keep) {}
+    : OptimizerOf({"lamb", Sees::tensors}, std::move(parameters), options, groups, check, keep) {}
 
 Update Lamb::update(const LambOptions& o, const Turn& turn) {
   const Tensor direction = empty_like(turn.parameter);

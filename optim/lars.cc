@@ -18,7 +18,7 @@ NamedTensors keep(const LarsOptions&, const Tensor& parameter) {
 }  // namespace
 
 Lars::Lars(NamedTensors parameters, LarsOptions options, Groups<LarsOptions> groups)
-    : OptimizerOf(std::move(parameters), options, groups, check, keep) {}
+    : OptimizerOf({"lars", Sees::tensors}, std::move(parameters), options, groups, check, keep) {}
 
 Update Lars::update(const LarsOptions& o, const Turn& turn) {
   double trust = 1;

@@ -85,7 +85,7 @@ Lbfgs::Lbfgs(NamedTensors parameters, LbfgsOptions options)
   }
   check_not_negative("lbfgs", "gradient_tolerance", options.gradient_tolerance);
   check_not_negative("lbfgs", "change_tolerance", options.change_tolerance);
-  check_parameters(parameters_);
+  check_parameters({"lbfgs", Sees::tensors}, parameters_);
   for (const auto& [name, parameter] : parameters_) {
     const Dtype dtype = parameters_.front().second.dtype();
     if (is_half(dtype)) wrong_dtype("lbfgs", "float32 or float64 parameters", dtype);

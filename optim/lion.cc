@@ -16,7 +16,7 @@ NamedTensors keep(const LionOptions&, const Tensor& parameter) {
 }  // namespace
 
 Lion::Lion(NamedTensors parameters, LionOptions options, Groups<LionOptions> groups)
-    : OptimizerOf(std::move(parameters), options, groups, check, keep) {}
+    : OptimizerOf({"lion", Sees::elements}, std::move(parameters), options, groups, check, keep) {}
 
 Update Lion::update(const LionOptions& o, const Turn& turn) {
   const LionRule rule{

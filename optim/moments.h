@@ -4,7 +4,6 @@
 
 #include <cmath>
 
-#include "optim/check.h"
 #include "optim/optimizer.h"
 
 namespace capstan::optim {

@@ -36,7 +36,7 @@ Tensor orthogonal(const Tensor& matrix) {
 }  // namespace
 
 Muon::Muon(NamedTensors parameters, MuonOptions options, Groups<MuonOptions> groups)
-    : OptimizerOf(std::move(parameters), options, groups, check, keep) {
+    : OptimizerOf({"muon", Sees::tensors}, std::move(parameters), options, groups, check, keep) {
   for (const auto& [name, parameter] : this->parameters()) {
     if (parameter.rank() < 2) {
       raise<ShapeError>(

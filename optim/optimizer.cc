@@ -7,7 +7,6 @@
 #include "autograd/node.h"
 #include "core/raise.h"
 #include "core/state.h"
-#include "optim/check.h"
 
 namespace capstan::optim {
 namespace {
@@ -17,8 +16,9 @@ constexpr int64_t kElementsTogether = 1 << 20;
 
 }  // namespace
 
-Optimizer::Optimizer(NamedTensors parameters) : parameters_(std::move(parameters)) {
-  check_parameters(parameters_);
+Optimizer::Optimizer(const Kind& kind, NamedTensors parameters)
+    : parameters_(std::move(parameters)) {
+  check_parameters(kind, parameters_);
   kept_.resize(parameters_.size());
   for (size_t i = 0; i < kept_.size(); ++i) {
     const Tensor& parameter = parameters_[i].second;

@@ -17,6 +17,7 @@
 
 #include "core/tensor.h"
 #include "core/updates.h"
+#include "optim/check.h"
 
 namespace capstan::optim {
 
@@ -53,7 +54,7 @@ class Optimizer {
   };
 
   /// Throws as check_parameters() does.
-  explicit Optimizer(NamedTensors parameters);
+  Optimizer(const Kind& kind, NamedTensors parameters);
 
   /// What a step changes: parameter number `index`, or its master weights.
   const Tensor& stepped(size_t index) const;

@@ -20,7 +20,8 @@ NamedTensors keep(const RmspropOptions& o, const Tensor& parameter) {
 }  // namespace
 
 Rmsprop::Rmsprop(NamedTensors parameters, RmspropOptions options, Groups<RmspropOptions> groups)
-    : OptimizerOf(std::move(parameters), options, groups, check, keep) {}
+    : OptimizerOf({"rmsprop", Sees::elements}, std::move(parameters), options, groups, check,
+                  keep) {}
 
 Update Rmsprop::update(const RmspropOptions& o, const Turn& turn) {
   const RmspropRule rule{.rate = turn.rate,

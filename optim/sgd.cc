@@ -19,7 +19,7 @@ NamedTensors keep(const SgdOptions& o, const Tensor& parameter) {
 }  // namespace
 
 Sgd::Sgd(NamedTensors parameters, SgdOptions options, Groups<SgdOptions> groups)
-    : OptimizerOf(std::move(parameters), options, groups, check, keep) {}
+    : OptimizerOf({"sgd", Sees::elements}, std::move(parameters), options, groups, check, keep) {}
 
 Update Sgd::update(const SgdOptions& o, const Turn& turn) {
   const SgdRule rule{.rate = turn.rate,

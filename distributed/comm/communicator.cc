@@ -139,12 +139,14 @@ Communicator::Place Communicator::find_shared(const Tensor& tensor) {
 std::unique_ptr<Communicator> Communicator::split(int color, int key) {
   struct State {
     std::vector<int32_t> colors, keys;
+    std::vector<int64_t> numbers;
     std::unique_ptr<Transport> part;
     int64_t sequence = 0;
   };
   auto state = std::make_shared<State>();
   state->colors.resize(size());
   state->keys.resize(size());
+  state->numbers.resize(size());
   state->colors[rank()] = color;
   state->keys[rank()] = key;
   start(Call(Kind::split, {}), [state](Channel& channel) {
@@ -152,13 +154,18 @@ std::unique_ptr<Communicator> Communicator::split(int color, int key) {
     ring_all_gather(channel, Dtype::int32, state->colors.data(), parts);
     ring_all_gather(channel, Dtype::int32, state->keys.data(), parts);
     state->sequence = channel.call().sequence;
-    state->part = channel.transport().split(state->colors, state->keys, state->sequence);
+    Transport& transport = channel.transport();
+    state->numbers[channel.rank()] = transport.number_of_split(state->sequence);
+    ring_all_gather(channel, Dtype::int64, state->numbers.data(), parts);
+    state->part = transport.split(state->colors, state->keys, state->numbers[0]);
   }).wait();
   if (!state->part) return nullptr;
   CommOptions part_options = options();
   part_options.all_reduce = algorithm_;
   part_options.name += fmt::format("-{}.{}", state->sequence, color);
-  return std::make_unique<Communicator>(std::move(state->part), part_options);
+  auto part = std::make_unique<Communicator>(std::move(state->part), part_options);
+  part->progress_->await_meeting();  // or its ranks would find out in some later call
+  return part;
 }
 
 std::string Communicator::fail(const std::string& message, bool save_flight_records) {

@@ -189,7 +189,8 @@ class Communicator {
   void together(std::string_view what, const std::function<void()>& fn);
 
   /// A communicator of the ranks that pass the same color, ordered by key, then by rank. A negative
-  /// color takes no part and gets null.
+  /// color takes no part and gets null. Returns when the ranks of the part have met; throws
+  /// SharedError if they do not.
   std::unique_ptr<Communicator> split(int color, int key = 0);
 
   /// Fails this communicator on every rank because of `message`, and returns the text that all of

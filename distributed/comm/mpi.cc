@@ -1,5 +1,7 @@
 // Implements the MPI transport: messages are MPI_Isend and MPI_Irecv on a communicator of our own,
-// notices go over a second one, where a receive from any rank is always posted.
+// notices go over a second one, where a receive from any rank is always posted. The parts of a
+// split share the two, and tell their messages apart by a tag: MPI's own way to part waits for all
+// ranks without a limit, and a rank stopped there could not be named.
 //
 // Waiting. MPI makes progress only inside MPI calls, and its own waits spin, which takes a core
 // from computing. Ours test, and pause between tests (pause.h). Open MPI must not call
@@ -140,37 +142,70 @@ MPI_User_function* operation_of(Reduce op, Dtype dtype) {
   return operation_on<Reduce::bit_or>(dtype);
 }
 
-class MpiTransport : public Transport {
- public:
-  // Takes over `comm`.
-  MpiTransport(MPI_Comm comm, std::chrono::milliseconds timeout) : comm_(comm), timeout_(timeout) {
-    check("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN));
-    check("MPI_Comm_dup", MPI_Comm_dup(comm_, &notice_comm_));
-    MPI_Comm_rank(comm_, &rank_);
-    MPI_Comm_size(comm_, &size_);
+// What the transports of a job share: MPI's communicators, and what is known of their ranks.
+struct Wires {
+  Wires() {
+    check("MPI_Comm_dup", MPI_Comm_dup(MPI_COMM_WORLD, &messages));
+    check("MPI_Comm_set_errhandler", MPI_Comm_set_errhandler(messages, MPI_ERRORS_RETURN));
+    check("MPI_Comm_dup", MPI_Comm_dup(messages, &notices));
+    MPI_Comm_rank(messages, &rank);
 
     MPI_Comm machine;
     check("MPI_Comm_split_type",
-          MPI_Comm_split_type(comm_, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &machine));
-    MPI_Comm_rank(machine, &local_rank_);
+          MPI_Comm_split_type(messages, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &machine));
+    int first = rank;
+    check("MPI_Bcast", MPI_Bcast(&first, 1, MPI_INT, 0, machine));
     MPI_Comm_free(&machine);
+    int size = 0;
+    MPI_Comm_size(messages, &size);
+    machines.resize(size);
+    check("MPI_Allgather",
+          MPI_Allgather(&first, 1, MPI_INT, machines.data(), 1, MPI_INT, messages));
 
     char name[MPI_MAX_PROCESSOR_NAME] = {};
     int length = 0;
     MPI_Get_processor_name(name, &length);
-    hosts_ = all_gather_texts(name, comm_);
+    hosts = all_gather_texts(name, messages);
 
-    MPI_Group world, ours;
-    MPI_Comm_group(MPI_COMM_WORLD, &world);
-    MPI_Comm_group(comm_, &ours);
-    std::vector<int> ranks(size_);
-    std::iota(ranks.begin(), ranks.end(), 0);
-    members_.resize(size_);
-    check("MPI_Group_translate_ranks",
-          MPI_Group_translate_ranks(ours, size_, ranks.data(), world, members_.data()));
-    MPI_Group_free(&world);
-    MPI_Group_free(&ours);
+    int* most = nullptr;
+    int known = 0;
+    MPI_Comm_get_attr(messages, MPI_TAG_UB, &most, &known);
+    if (known) last_tag = *most;
+  }
+  ~Wires() {
+    if (Session::get().failed) return;
+    MPI_Comm_free(&notices);
+    MPI_Comm_free(&messages);
+  }
+  Wires(const Wires&) = delete;
+  Wires& operator=(const Wires&) = delete;
 
+  // A tag that no other rank gives out, nor this one again.
+  int64_t fresh_tag() { return rank + 1 + std::ssize(hosts) * tags_given_++; }
+
+  MPI_Comm messages, notices;
+  int rank = 0;
+  std::vector<std::string> hosts;
+  std::vector<int> machines;  // of each rank: the lowest rank on its machine
+  int64_t last_tag = 32767;
+
+ private:
+  std::atomic<int64_t> tags_given_{0};
+};
+
+class MpiTransport : public Transport {
+ public:
+  // Of `members`, ranks of the job; this rank is one of them. No other transport of these ranks has
+  // that tag.
+  MpiTransport(std::shared_ptr<Wires> wires, std::vector<int> members, int tag,
+               std::chrono::milliseconds timeout)
+      : wires_(std::move(wires)), members_(std::move(members)), tag_(tag), timeout_(timeout) {
+    size_ = static_cast<int>(members_.size());
+    for (int r = 0; r < size_; ++r) {
+      hosts_.push_back(wires_->hosts[members_[r]]);
+      if (members_[r] == wires_->rank) rank_ = r;
+    }
+    for (int r = 0; r < rank_; ++r) local_rank_ += machine(r) == machine(rank_);
     await_notice();
     ++Session::get().transports;
   }
@@ -181,9 +216,8 @@ class MpiTransport : public Transport {
       MPI_Cancel(&notice_request_);
       MPI_Wait(&notice_request_, MPI_STATUS_IGNORE);
     }
-    if (Session::get().failed) return;
-    MPI_Comm_free(&notice_comm_);
-    MPI_Comm_free(&comm_);
+    if (Session::get().failed || library_ == MPI_COMM_NULL) return;
+    MPI_Comm_free(&library_);
   }
 
   int rank() const override { return rank_; }
@@ -193,15 +227,15 @@ class MpiTransport : public Transport {
 
   void post(int peer, const void* data, int64_t bytes) override {
     MPI_Request request;
-    check("MPI_Isend",
-          MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, peer, 0, comm_, &request));
+    check("MPI_Isend", MPI_Isend(data, static_cast<int>(bytes), MPI_BYTE, members_[peer], tag_,
+                                 wires_->messages, &request));
     requests_.push_back(request);
     peers_.push_back(peer);
   }
 
   bool receive(int peer, void* data, int64_t bytes, Clock::time_point deadline) override {
-    check("MPI_Irecv",
-          MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, peer, 0, comm_, &receive_));
+    check("MPI_Irecv", MPI_Irecv(data, static_cast<int>(bytes), MPI_BYTE, members_[peer], tag_,
+                                 wires_->messages, &receive_));
     MPI_Status status;
     if (!wait_until(deadline, [&] { return is_done(receive_, &status); })) return false;
     int count = 0;
@@ -224,7 +258,7 @@ class MpiTransport : public Transport {
     for (bool more = true; more; more = count > 0) {
       const int piece = static_cast<int>(std::min(count, kMost));
       check("MPI_Iallreduce",
-            MPI_Iallreduce(MPI_IN_PLACE, at, piece, element, operation, comm_, &all_reduce_));
+            MPI_Iallreduce(MPI_IN_PLACE, at, piece, element, operation, library(), &all_reduce_));
       if (!wait_until(deadline, [&] { return is_done(all_reduce_, MPI_STATUS_IGNORE); })) {
         return false;
       }
@@ -275,14 +309,21 @@ class MpiTransport : public Transport {
   }
   void interrupt() override { interrupted_ = true; }
 
+  int64_t number_of_split(int64_t) override { return wires_->fresh_tag(); }
   std::unique_ptr<Transport> split(const std::vector<int>& colors, const std::vector<int>& keys,
-                                   int64_t) override {
+                                   int64_t tag) override {
     const int color = colors[rank_];
-    const Watchdog limit("[split] the ranks did not part", timeout_, "a rank is stopped or gone");
-    MPI_Comm part;
-    check("MPI_Comm_split",
-          MPI_Comm_split(comm_, color < 0 ? MPI_UNDEFINED : color, keys[rank_], &part));
-    return color < 0 ? nullptr : std::make_unique<MpiTransport>(part, timeout_);
+    if (color < 0) return nullptr;
+    if (tag > wires_->last_tag) {
+      raise<CommError>(
+          "[split] this MPI library has tags up to {}, which earlier splits have used up: make "
+          "communicators once and keep them",
+          wires_->last_tag);
+    }
+    std::vector<int> members = members_of(color, colors, keys);
+    for (int& member : members) member = members_[member];
+    return std::make_unique<MpiTransport>(wires_, std::move(members), static_cast<int>(tag),
+                                          timeout_);
   }
 
  private:
@@ -301,7 +342,7 @@ class MpiTransport : public Transport {
   void send_notice(int peer, const WireNotice& wire) {
     if (is_lost(peer)) return;
     MPI_Request request;
-    MPI_Isend(&wire, sizeof wire, MPI_BYTE, peer, 0, notice_comm_, &request);
+    MPI_Isend(&wire, sizeof wire, MPI_BYTE, members_[peer], tag_, wires_->notices, &request);
     MPI_Request_free(&request);
   }
   bool lost_one() const {
@@ -312,8 +353,8 @@ class MpiTransport : public Transport {
     return false;
   }
   void await_notice() {
-    check("MPI_Irecv", MPI_Irecv(&wire_, sizeof wire_, MPI_BYTE, MPI_ANY_SOURCE, 0, notice_comm_,
-                                 &notice_request_));
+    check("MPI_Irecv", MPI_Irecv(&wire_, sizeof wire_, MPI_BYTE, MPI_ANY_SOURCE, tag_,
+                                 wires_->notices, &notice_request_));
   }
   bool notice_arrived() {
     int done = has_notice_;
@@ -321,11 +362,30 @@ class MpiTransport : public Transport {
     return has_notice_ = done;
   }
 
-  MPI_Comm comm_, notice_comm_;
+  int machine(int rank) const { return wires_->machines[members_[rank]]; }
+  // The communicator on which these ranks can call the library's own collectives. A part has none
+  // until it asks, since only the library can make it.
+  MPI_Comm library() {
+    if (tag_ == 0) return wires_->messages;
+    if (library_ != MPI_COMM_NULL) return library_;
+    const Watchdog limit("[all_reduce] MPI did not make a communicator of a part of the ranks",
+                         timeout_, "a rank is stopped or gone");
+    MPI_Group all, ours;
+    MPI_Comm_group(wires_->messages, &all);
+    check("MPI_Group_incl", MPI_Group_incl(all, size_, members_.data(), &ours));
+    check("MPI_Comm_create_group", MPI_Comm_create_group(wires_->messages, ours, tag_, &library_));
+    MPI_Group_free(&ours);
+    MPI_Group_free(&all);
+    return library_;
+  }
+
+  const std::shared_ptr<Wires> wires_;
+  const std::vector<int> members_;  // ranks of the job
+  const int tag_;
   const std::chrono::milliseconds timeout_;
   int rank_ = 0, size_ = 0, local_rank_ = 0;
   std::vector<std::string> hosts_;
-  std::vector<int> members_;  // ranks of MPI_COMM_WORLD
+  MPI_Comm library_ = MPI_COMM_NULL;
 
   std::vector<MPI_Request> requests_;  // sends under way
   std::vector<int> peers_;             // and whom they are for
@@ -343,10 +403,12 @@ class MpiTransport : public Transport {
 std::unique_ptr<Communicator> make_mpi(CommOptions options) {
   Session::get().timeout = options.timeout;
   Session::get().processes();
-  MPI_Comm world;
-  check("MPI_Comm_dup", MPI_Comm_dup(MPI_COMM_WORLD, &world));
-  return std::make_unique<Communicator>(std::make_unique<MpiTransport>(world, options.timeout),
-                                        options);
+  auto wires = std::make_shared<Wires>();
+  std::vector<int> all(wires->hosts.size());
+  std::iota(all.begin(), all.end(), 0);
+  return std::make_unique<Communicator>(
+      std::make_unique<MpiTransport>(std::move(wires), std::move(all), 0, options.timeout),
+      options);
 }
 
 std::string mpi_description() {

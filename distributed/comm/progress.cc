@@ -122,6 +122,12 @@ void Progress::stop() {
   thread_.join();
 }
 
+void Progress::await_meeting() {
+  std::unique_lock lock(mutex_);
+  if (thread_.joinable()) changed_.wait(lock, [&] { return met_ || failed_; });
+  if (failed_) throw SharedError(*failed_);
+}
+
 Work Progress::start(Step step) {
   std::vector<Step> steps;
   steps.push_back(std::move(step));
@@ -231,6 +237,8 @@ void Progress::run_thread() {
   bool well = attempt([&] { channel_.connect(); });
   std::unique_lock lock(mutex_);
   running_ = false;
+  met_ = well;
+  changed_.notify_all();
 
   bool active = false;
   while (well && !failed_) {

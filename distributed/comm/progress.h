@@ -52,6 +52,9 @@ class Progress : public std::enable_shared_from_this<Progress> {
   /// then it fails the communicator, since the peers would wait in vain.
   void stop();
 
+  /// Waits until the ranks have met; throws SharedError if they have not.
+  void await_meeting();
+
   /// A call and how it is carried out.
   struct Step {
     Call call;
@@ -108,6 +111,7 @@ class Progress : public std::enable_shared_from_this<Progress> {
   std::deque<Task> queue_;
   int64_t sequence_ = 0;
   int64_t calls_ = 0;
+  bool met_ = false;      // the ranks are connected
   bool running_ = false;  // a thread is at the queue's first call, or connecting
   bool asleep_ = false;   // the thread will look again only when told, or in kIdle
   bool stopping_ = false;

@@ -59,9 +59,9 @@ struct Link {
 };
 
 // A number for a part of a split that no other communicator of the job has.
-uint64_t number_of_part(uint64_t parent, int64_t sequence, int color) {
+uint64_t number_of_part(uint64_t parent, int64_t split, int color) {
   uint64_t number = parent;  // mixed as in splitmix64
-  for (const auto part : {static_cast<uint64_t>(sequence), static_cast<uint64_t>(color)}) {
+  for (const auto part : {static_cast<uint64_t>(split), static_cast<uint64_t>(color)}) {
     number = (number ^ part) + 0x9e3779b97f4a7c15;
     number = (number ^ number >> 30) * 0xbf58476d1ce4e5b9;
     number = (number ^ number >> 27) * 0x94d049bb133111eb;
@@ -174,13 +174,13 @@ class TcpTransport : public Transport {
   }
 
   std::unique_ptr<Transport> split(const std::vector<int>& colors, const std::vector<int>& keys,
-                                   int64_t sequence) override {
+                                   int64_t number) override {
     const int color = colors[rank_];
     if (color < 0) return nullptr;
     std::vector<int> members = members_of(color, colors, keys);
     const auto place = std::find(members.begin(), members.end(), rank_) - members.begin();
     for (int& member : members) member = members_[member];
-    return std::make_unique<TcpTransport>(rendezvous_, number_of_part(number_, sequence, color),
+    return std::make_unique<TcpTransport>(rendezvous_, number_of_part(number_, number, color),
                                           std::move(members), static_cast<int>(place),
                                           Clock::now() + timeout_, timeout_,
                                           [this] { return disturbed() && patience_.over(); });

@@ -69,7 +69,7 @@ struct Hub {
     std::shared_ptr<Hub> hub;
     int missing;  // ranks that have not come for it yet
   };
-  std::map<std::pair<int64_t, int>, Part> parts;  // by sequence and color of the split
+  std::map<std::pair<int64_t, int>, Part> parts;  // by number of the split and color
 };
 
 class ThreadTransport : public Transport {
@@ -167,7 +167,7 @@ class ThreadTransport : public Transport {
   }
 
   std::unique_ptr<Transport> split(const std::vector<int>& colors, const std::vector<int>& keys,
-                                   int64_t sequence) override {
+                                   int64_t number) override {
     const int color = colors[rank_];
     if (color < 0) return nullptr;
     const std::vector<int> members = members_of(color, colors, keys);
@@ -175,10 +175,10 @@ class ThreadTransport : public Transport {
     const auto place = std::find(members.begin(), members.end(), rank_) - members.begin();
 
     std::lock_guard lock(hub_->mutex);
-    Hub::Part& part = hub_->parts[{sequence, color}];
+    Hub::Part& part = hub_->parts[{number, color}];
     if (!part.hub) part = {std::make_shared<Hub>(count), count};
     auto hub = part.hub;
-    if (--part.missing == 0) hub_->parts.erase({sequence, color});
+    if (--part.missing == 0) hub_->parts.erase({number, color});
     return std::make_unique<ThreadTransport>(std::move(hub), static_cast<int>(place));
   }
 

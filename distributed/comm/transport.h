@@ -98,10 +98,12 @@ class Transport {
     return false;
   }
 
+  /// What rank 0 calls a split, its call being number `sequence` here.
+  virtual int64_t number_of_split(int64_t sequence) { return sequence; }
   /// The part of a split that this rank belongs to, or null for a negative color. colors and keys
-  /// are those of all ranks; `sequence` is the same on all ranks and used once.
+  /// are those of all ranks.
   virtual std::unique_ptr<Transport> split(const std::vector<int>& colors,
-                                           const std::vector<int>& keys, int64_t sequence) = 0;
+                                           const std::vector<int>& keys, int64_t number) = 0;
 
  protected:
   /// The ranks of one color of a split, in the order of the part.

@@ -1,5 +1,5 @@
 // Defines Watchdog, a limit for what cannot be given one: calls of the MPI library that wait for
-// other ranks and cannot be interrupted (its start, its end, a split).
+// other ranks and cannot be interrupted (its start, its end, a communicator of its own).
 #pragma once
 
 #include <chrono>

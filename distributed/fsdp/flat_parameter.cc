@@ -9,6 +9,15 @@
 #include "nn/materialize.h"
 
 namespace capstan::distributed {
+namespace {
+
+/// This rank's part of a tensor that is cut evenly among `ranks`.
+Tensor part_among(const Communicator& ranks, const Tensor& whole) {
+  const int64_t length = whole.numel() / ranks.size();
+  return view_of(whole, {{length}, {1}, ranks.rank() * length});
+}
+
+}  // namespace
 
 FlatParameter::FlatParameter(std::string tag, NamedTensors parameters, Communicator& ranks,
                              bool stays, Device shard_device, const Recipe* recipe, Device device)
@@ -54,21 +63,33 @@ Tensor FlatParameter::own_place() const {
 void FlatParameter::adopt() { copy_elements(own_place(), shard_); }
 
 Work FlatParameter::gather(Communicator& ranks) {
+  Communicator& from = near_ ? *near_ : ranks;
+  const auto fetch = [&](const Tensor& landing) {
+    const Tensor mine = part_among(from, landing);
+    copy_elements(near_ ? kept_ : shard_, mine);
+    return from.all_gather(mine, landing, "gather " + tag_);
+  };
+  if (is_gathered()) return fetch(whole_);
   Storage& storage = whole_.storage();
-  if (is_gathered()) {
-    copy_elements(shard_, own_place());
-    return ranks.all_gather(own_place(), whole_, "gather " + tag_);
-  }
   storage.refill();
   if (std::exchange(changed_, false)) storage.bump_version();  // what a tape saved is gone
   // Otherwise what comes back is what was there. So it is written through another storage over the
   // same memory, past the counter by which the tape would take it for a change.
   const auto other = make_ref<Storage>(storage.data(), storage.bytes(), storage.device(),
                                        [keep = whole_.body().storage] {});
-  const Tensor landing = tensor_over(other, whole_.layout(), whole_.dtype());
-  const Tensor mine = view_of(landing, own_place().layout());
-  copy_elements(shard_, mine);
-  return ranks.all_gather(mine, landing, "gather " + tag_);
+  return fetch(tensor_over(other, whole_.layout(), whole_.dtype()));
+}
+
+void FlatParameter::keep(Communicator& near) {
+  const Tensor part = part_among(near, whole_);
+  kept_ = empty(part.shape(), {part.dtype(), part.device()});
+  copy_elements(part, kept_);
+  near_ = &near;
+}
+
+void FlatParameter::forget_kept() {
+  kept_ = Tensor();
+  near_ = nullptr;
 }
 
 void FlatParameter::release() { whole_.storage().release(); }

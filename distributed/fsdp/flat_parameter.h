@@ -13,6 +13,9 @@
 // The model's parameters are views of `whole`, whose memory can be given back (Storage::release)
 // while the handles stay: after a gather they read what was there before, and the tape sees no
 // change. The shard has memory of its own, or is its place in `whole` where that always stays.
+//
+// Between forward and backward a rank may keep a larger part than its shard: `whole` cut among
+// fewer ranks. The next gather is theirs alone.
 #pragma once
 
 #include "core/recipe.h"
@@ -43,10 +46,18 @@ class FlatParameter {
 
   /// True if `whole` has memory, its numbers there or on their way.
   bool is_gathered() const { return whole_.storage().data() || whole_.numel() == 0; }
-  /// Starts to fetch the other ranks' shards into `whole`. A collective of `ranks`.
+  /// Starts to fetch the other ranks' shards into `whole`. A collective of `ranks`; where a part
+  /// was kept, of those among whom it was.
   Work gather(Communicator& ranks);
   /// Tells that the next gather brings other numbers, so that the tape sees a change.
-  void shard_changed() { changed_ = true; }
+  void shard_changed() {
+    changed_ = true;
+    forget_kept();
+  }
+  /// Copies this rank's part of `whole`, which is there, cut evenly among the ranks of `near`.
+  void keep(Communicator& near);
+  bool is_kept() const { return near_; }
+  void forget_kept();
   /// Gives the memory of `whole` back, once it has arrived.
   void release();
   /// Takes over what was written into this rank's part of `whole`.
@@ -59,6 +70,8 @@ class FlatParameter {
   NamedTensors parameters_;
   Tensor whole_;  // [ranks * length]
   Tensor shard_;  // [length]
+  Tensor kept_;   // [ranks / near * length], from keep() on
+  Communicator* near_ = nullptr;
   std::vector<Range> ranges_;
   int rank_ = 0;
   bool shard_is_view_ = false;

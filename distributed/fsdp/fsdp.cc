@@ -18,10 +18,9 @@ namespace {
 
 std::string describe(const FsdpOptions& options) {
   return fmt::format(
-      "stage {}, reshard_after_forward {}, prefetch {}, unused {}, virtual shards {}, check_nan "
-      "{}, "
-      "reduce_dtype {}, offload {}, shard_ranks {}",
-      options.stage, options.reshard_after_forward, options.prefetch,
+      "stage {}, reshard_ranks {}, prefetch {}, reduce_each_pass {}, unused {}, virtual shards {}, "
+      "check_nan {}, reduce_dtype {}, offload {}, shard_ranks {}",
+      options.stage, options.reshard_ranks, options.prefetch, options.reduce_each_pass,
       static_cast<int>(options.unused), options.virtual_shards, options.check_nan,
       options.reduce_dtype ? to_string(*options.reduce_dtype) : "as it is",
       options.offload ? to_string(*options.offload) : "none", options.shard_ranks);
@@ -38,6 +37,27 @@ void check_options(const FsdpOptions& options, int ranks) {
   if (options.shard_ranks < 0 || (options.shard_ranks > 0 && ranks % options.shard_ranks != 0)) {
     raise<ValueError>("[fsdp] {} ranks cannot be divided into groups of {}", ranks,
                       options.shard_ranks);
+  }
+  const int among = options.shard_ranks > 0 ? options.shard_ranks : ranks,
+            near = options.reshard_ranks;
+  if (near < 0 || (near > 0 && among % near != 0)) {
+    raise<ValueError>(
+        "[fsdp] after forward, weights that {} ranks share out cannot be shared out among groups "
+        "of {}",
+        among, near);
+  }
+  if (near > 0 && options.stage < 3) {
+    raise<ValueError>("[fsdp] reshard_ranks is of stage 3: in stage {} weights are always whole",
+                      options.stage);
+  }
+  if (options.reduce_each_pass && options.stage == 1) {
+    raise<ValueError>(
+        "[fsdp] reduce_each_pass is of stages 2 and 3: in stage 1 gradients are whole anyway");
+  }
+  if (options.reduce_each_pass && options.virtual_shards > 0) {
+    raise<ValueError>(
+        "[fsdp] reduce_each_pass adds up ranks before passes, and virtual shards the passes of a "
+        "rank first: the bits would depend on the ranks");
   }
   shards_of_each_rank(options.virtual_shards, ranks);
 }
@@ -62,6 +82,14 @@ void check_plan(const std::vector<UnitPlan>& plan, const FsdpOptions& options) {
   if (!trained) raise<ValueError>("[fsdp] the model has no parameter to train");
 }
 
+/// What this rank has of a flat parameter's parameter number `p`.
+Piece piece_of(const FlatParameter& flat, size_t p) {
+  const auto& [name, parameter] = flat.parameters()[p];
+  const FlatParameter::Range range = flat.range(p);
+  return {name, Region::whole(parameter.shape()).range(range.first, range.last),
+          part_of(flat.shard(), range, parameter.shape())};
+}
+
 }  // namespace
 
 Fsdp::Fsdp(nn::Module& model, Communicator& communicator, FsdpOptions options)
@@ -80,6 +108,9 @@ Fsdp::Fsdp(nn::Module& model, Communicator& communicator, FsdpOptions options)
     replicas_ = communicator.split(communicator.rank() % size, communicator.rank());
   }
   if (options_.stage == 3) gathers_ = group().split(0, group().rank());
+  if (const int near = options_.reshard_ranks; near > 1 && near < group().size()) {
+    near_ = group().split(group().rank() / near, group().rank());
+  }
   share_out(plan);
   connect(model);
 }
@@ -161,15 +192,23 @@ void Fsdp::connect(nn::Module& model) {
   NamedTensors parameters;
   for (const auto& [name, leaf] : leaves_) {
     const Place& place = places.at(&leaf.body());
-    stepped_.push_back(part_of(place.flat->shard(), place.flat->range(place.number), leaf.shape()));
-    ranges_.push_back(place.flat->range(place.number));
+    pieces_.push_back(piece_of(*place.flat, place.number));
+    stepped_.push_back(pieces_.back().values);
     require_grad(stepped_.back());
+    accumulator(stepped_.back()).part_of_whole = true;
     parameters.emplace_back(name, stepped_.back());
+  }
+  for (const Unit& unit : units_) {
+    for (const auto& flat : unit.flats) {
+      if (flat->parameters()[0].second.requires_grad()) continue;
+      for (size_t p = 0; p < flat->parameters().size(); ++p) pieces_.push_back(piece_of(*flat, p));
+    }
   }
   open(std::move(parameters),
        {.leaves = leaves_,
         .stepped = stepped_,
         .unused = options_.unused,
+        .reduce_each_pass = options_.reduce_each_pass,
         .reducer = {.virtual_shards = options_.virtual_shards,
                     .check_nan = options_.check_nan,
                     .scatter = std::move(scatter)}},
@@ -184,7 +223,9 @@ void Fsdp::connect(nn::Module& model) {
   if (options_.stage < 3) return;
   gathering_ = std::make_unique<Gathering>(
       model, units_, *gathers_,
-      GatheringOptions{options_.reshard_after_forward, options_.prefetch});
+      GatheringOptions{.release_after_forward = options_.reshard_ranks != 1,
+                       .near = near_.get(),
+                       .prefetch = options_.prefetch});
 }
 
 void Fsdp::window_begins() {
@@ -200,7 +241,9 @@ void Fsdp::pass_without_data(const std::function<void()>& reduce) {
   try {
     reduce();
   } catch (const std::exception& error) {
-    gathers_->fail(error.what(), false);  // nobody will make the others' gathers
+    for (const auto* gathers : {&gathers_, &near_}) {  // nobody will make the others'
+      if (*gathers) (*gathers)->fail(error.what(), false);
+    }
     throw;
   }
   gathers.get();
@@ -255,7 +298,7 @@ bool Fsdp::unscale(const optim::GradScaler& scaler) {
 
 int64_t Fsdp::bytes_sent() const {
   int64_t bytes = 0;
-  for (const auto* made : {&group_, &replicas_, &gathers_}) {
+  for (const auto* made : {&group_, &replicas_, &gathers_, &near_}) {
     if (*made) bytes += (*made)->traffic().bytes_sent;
   }
   return bytes;

@@ -12,13 +12,18 @@
 //     1    1/n of the optimizer's state    4 + 4 + 8/n            1    (reduce-scatter, all-gather)
 //     2    and of the gradients            4 + 4/n + 8/n          1
 //     3    and of the weights              (4 + 4 + 8)/n          1.5  (two all-gathers)
+//    3, k  and between forward and         (4 + 4 + 8)/n + 4/k    1 + (1 - 1/k) / (2 - 2/n)
+//          backward 1/k of the weights
 //
 // An all-reduce is a reduce-scatter followed by an all-gather. Stages 1 and 2 put the step between
 // the two: gradients are scattered, so that each rank gets the mean of its shard; it steps that;
 // then the new weights are gathered. Nothing is sent that DDP does not send. Stage 3 has no whole
 // weights to keep: a part of the model, a unit (units.h), is gathered when it is called, released,
 // and gathered again for backward (Zhao et al., "PyTorch FSDP: experiences on scaling fully sharded
-// data parallel", VLDB 2023, arXiv 2304.11277, sections 3 and 4; gathering.h).
+// data parallel", VLDB 2023, arXiv 2304.11277, sections 3 and 4; gathering.h). A rank may keep more
+// than its shard between the two, an n/k-fold one: then the second gather is among k neighbours,
+// those of a host, say, and sends (1 - 1/k) instead of (1 - 1/n) of the weights (FsdpOptions::
+// reshard_ranks; k = 1: nothing).
 //
 //   distributed::Fsdp fsdp(model, communicator, {.stage = 3});
 //   optim::AdamW adamw(fsdp.parameters());          // this rank's shards
@@ -32,8 +37,15 @@
 // Like Ddp it is attached to a model and renames nothing, and gradients take the same path
 // (reducer.h); two verbs differ. With virtual shards, the weights are those of Ddp to the last bit:
 // what rules that work element by element make of an element does not depend on where it is stored.
-// The optimizer must be of that kind (Sgd, Adam, AdamW, Lion, RmsProp, Adagrad, Adadelta). One that
-// looks at a tensor as a whole (Lamb, Lars, Adafactor, Muon, Lbfgs) would take a shard for it.
+// Optimizers that look at a tensor as a whole (Lamb, Muon, ...) would take a shard for it, so their
+// constructors refuse parameters() (optim/check.h).
+//
+// Accumulation. Backward passes with Sync::no leave whole gradients on every rank, which the last
+// one of a window reduces: 4 bytes a parameter that stages 2 and 3 do not have otherwise. With
+// `reduce_each_pass` every pass scatters its own instead, and each rank adds up its parts: the
+// memory of a single pass, for a reduce-scatter (1/2 of DDP's traffic) a pass. Sums are then over
+// ranks first and over passes second, which rounds differently. The tree of virtual shards adds a
+// rank's own first (reducer.h), so the two exclude each other.
 //
 // In half precision, model.to(Dtype::bfloat16) before: weights, gradients and gathers then take
 // 2 bytes; the optimizer keeps float32 master weights of its shards (optim/optimizer.h), running
@@ -54,8 +66,12 @@ namespace capstan::distributed {
 struct FsdpOptions {
   int stage = 3;  // 1, 2 or 3
   UnitPolicy units = repeated_units();
-  bool reshard_after_forward = true;  // false: stage 3 keeps a unit until its backward is done
-  bool prefetch = true;               // of the next unit
+  /// Stage 3: how many neighbouring ranks share out the weights of a unit from its forward to its
+  /// backward, which gathers them from these alone. 0: all, it gathers from everywhere again; 1:
+  /// each rank keeps them whole. (PyTorch's reshard_after_forward: true is 0, false 1, n is n.)
+  int reshard_ranks = 0;
+  bool prefetch = true;           // of the next unit
+  bool reduce_each_pass = false;  // stages 2 and 3: no whole gradients between passes
   Unused unused = Unused::error;
   int64_t virtual_shards = 0;              // see DdpOptions
   bool check_nan = false;                  // see DdpOptions
@@ -78,9 +94,10 @@ class Fsdp : public ReducedPath {
   /// the others, and shares them out: the model's parameters are views of flat ones from now on,
   /// in stage 3 without memory. Throws SharedError on every rank where ranks differ; for a stage
   /// that there is not, units that do not fit the model, a number of ranks that does not fit
-  /// shard_ranks, a model with nothing to train or on several devices, a device or dtype that
-  /// cannot be; and as Reducer does for virtual shards. Model and communicator must outlive this;
-  /// when it goes, stage 3 leaves the model without its numbers (see full_parameters()).
+  /// shard_ranks or reshard_ranks, options that exclude each other, a model with nothing to train
+  /// or on several devices, a device or dtype that cannot be; and as Reducer does for virtual
+  /// shards. Model and communicator must outlive this; when it goes, stage 3 leaves the model
+  /// without its numbers (see full_parameters()).
   Fsdp(nn::Module& model, Communicator& communicator, FsdpOptions options = {});
   ~Fsdp() override;
 
@@ -99,9 +116,7 @@ class Fsdp : public ReducedPath {
   void hold() override;
   void wait_for(const Tensor& parameter) override;
   void let_go() override;
-  Region region(size_t i) const override {
-    return Region::whole(leaves_[i].second.shape()).range(ranges_[i].first, ranges_[i].last);
-  }
+  Pieces pieces() const override { return pieces_; }
 
   /// While it lives, all parameters are whole, to be looked at, evaluated or saved. What is written
   /// into them stays: each rank takes its part of it, so all must write the same.
@@ -140,12 +155,13 @@ class Fsdp : public ReducedPath {
   const FsdpOptions options_;
   std::unique_ptr<Communicator> group_, replicas_;  // in hybrid sharding
   std::unique_ptr<Communicator> gathers_;           // in stage 3: the group again, for gathers
+  std::unique_ptr<Communicator> near_;              // in stage 3: reshard_ranks of the group
   std::vector<Unit> units_;
-  NamedTensors leaves_;                       // of the model, that are trained
-  std::vector<Tensor> stepped_;               // this rank's part of each
-  std::vector<Tensor> places_;                // and of its gradient
-  std::vector<FlatParameter::Range> ranges_;  // which part that is
-  std::unique_ptr<Gathering> gathering_;      // in stage 3
+  NamedTensors leaves_;                   // of the model, that are trained
+  std::vector<Tensor> stepped_;           // this rank's part of each
+  std::vector<Tensor> places_;            // and of its gradient
+  Pieces pieces_;                         // what the parts are of the model
+  std::unique_ptr<Gathering> gathering_;  // in stage 3
 };
 
 }  // namespace capstan::distributed

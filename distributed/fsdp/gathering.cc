@@ -20,6 +20,7 @@ Gathering::Gathering(nn::Module& model, std::vector<Unit>& units, Communicator& 
   hooks_.push_back(model.before_forward.add([this](nn::Module&) {
     previous_[forward] = -1;
     for (State& state : states_) state.calls.clear();  // of a forward pass that threw
+    if (grad_enabled()) forget_kept();                 // of one without a backward
   }));
   for (size_t u = 0; u < units.size(); ++u) {
     const int unit = static_cast<int>(u);
@@ -53,6 +54,7 @@ void Gathering::leave(int unit, std::span<const Tensor> outputs) {
     });
     tape_hooks_.push_back({std::move(handle), done});
     if (!options_.release_after_forward) return;
+    return release(unit, true);
   }
   release(unit);
 }
@@ -70,6 +72,7 @@ void Gathering::pass_ends() {
   for (size_t u = 0; u < units_.size(); ++u) {
     if (states_[u].calls.empty()) release(static_cast<int>(u));
   }
+  forget_kept();
   previous_[forward] = previous_[backward] = -1;
   std::erase_if(tape_hooks_, [](const TapeHook& hook) { return *hook.done; });
   if (!gathers_.empty()) last_gathers_ = std::exchange(gathers_, {});
@@ -88,20 +91,25 @@ void Gathering::weights_changed() {
 }
 
 void Gathering::pass_without_data() {
-  const std::vector<int> order = last_gathers_.empty() ? order_of_the_model() : last_gathers_;
-  for (int unit : order) {
+  const std::vector<Gather> order = last_gathers_.empty() ? order_of_the_model() : last_gathers_;
+  for (const auto& [unit, near] : order) {
+    if (!near) {
+      for (const auto& flat : units_[unit].flats) flat->forget_kept();
+    }
     fetch(unit, true);
     arrive(unit);
-    release(unit);
+    release(unit, true);
   }
+  forget_kept();
   gathers_.clear();
 }
 
 // Units around others come first; backward is forward's ends in reverse.
-std::vector<int> Gathering::order_of_the_model() const {
-  std::vector<int> order(units_.size()), ends, open;
+std::vector<Gathering::Gather> Gathering::order_of_the_model() const {
+  std::vector<Gather> order;
+  std::vector<int> ends, open;
   for (size_t u = 0; u < units_.size(); ++u) {
-    order[u] = static_cast<int>(u);
+    order.push_back({static_cast<int>(u), false});
     const auto lies_in = [&](const std::string& outer) {
       return outer.empty() || units_[u].name.starts_with(outer + ".");
     };
@@ -112,7 +120,9 @@ std::vector<int> Gathering::order_of_the_model() const {
     open.push_back(static_cast<int>(u));
   }
   ends.insert(ends.end(), open.rbegin(), open.rend());
-  if (options_.release_after_forward) order.insert(order.end(), ends.rbegin(), ends.rend());
+  if (!options_.release_after_forward) return order;
+  for (auto unit = ends.rbegin(); unit != ends.rend(); ++unit)
+    order.push_back({*unit, options_.near != nullptr});
   return order;
 }
 
@@ -130,12 +140,13 @@ void Gathering::need(int unit, Direction direction) {
 // Starts to gather what is not there.
 void Gathering::fetch(int unit, bool of_a_pass) {
   bool any = false;
+  const bool near = units_[unit].flats[0]->is_kept();
   for (const auto& flat : units_[unit].flats) {
     if (flat->is_gathered()) continue;
     states_[unit].coming.push_back(flat->gather(ranks_));
     any = true;
   }
-  if (any && of_a_pass) gathers_.push_back(unit);
+  if (any && of_a_pass) gathers_.push_back({unit, near});
 }
 
 void Gathering::arrive(int unit) {
@@ -143,11 +154,21 @@ void Gathering::arrive(int unit) {
   states_[unit].coming.clear();
 }
 
-void Gathering::release(int unit) {
+// With `keep`, the pass will need the unit again.
+void Gathering::release(int unit, bool keep) {
   states_[unit].first = 0;
   if (held_ > 0) return;
   arrive(unit);
-  for (const auto& flat : units_[unit].flats) flat->release();
+  for (const auto& flat : units_[unit].flats) {
+    if (keep && options_.near && !flat->is_kept()) flat->keep(*options_.near);
+    flat->release();
+  }
+}
+
+void Gathering::forget_kept() {
+  for (Unit& unit : units_) {
+    for (const auto& flat : unit.flats) flat->forget_kept();
+  }
 }
 
 void Gathering::hold_all() {

@@ -20,6 +20,9 @@
 //              u2  |-------|                          u1 is on its way while u2 computes
 //              u1           |--------|
 //
+// A unit may leave more than a shard behind when forward releases it (`near`): the first gather of
+// a pass is then among all ranks, and those after it among a few.
+//
 // Prefetch: what was needed next last time is fetched as soon as a unit is there, so that it
 // travels while the unit computes. At most two units, beside those around them, have memory at a
 // time; it comes from the allocator's free list and goes back to it, so that after the first pass
@@ -62,6 +65,9 @@ struct Unit {
 
 struct GatheringOptions {
   bool release_after_forward = true;  // else a unit stays from forward to its backward
+  /// Among whom what is released then stays shared out, until backward gathers it from them alone;
+  /// null: it is gathered from all again.
+  Communicator* near = nullptr;
   bool prefetch = true;
 };
 
@@ -96,6 +102,10 @@ class Gathering {
     uint64_t first = 0;           // of the call whose backward runs; 0 if none does
     int next[2] = {-1, -1};       // by direction: the unit that was needed next last time
   };
+  struct Gather {
+    int unit;
+    bool near;
+  };
   struct TapeHook {
     HookHandle handle;
     std::shared_ptr<bool> done;
@@ -106,8 +116,9 @@ class Gathering {
   void before_backward(int unit, uint64_t first, uint64_t last);
   void need(int unit, Direction direction);
   void fetch(int unit, bool of_a_pass);
-  void release(int unit);
-  std::vector<int> order_of_the_model() const;
+  void release(int unit, bool keep = false);
+  void forget_kept();
+  std::vector<Gather> order_of_the_model() const;
 
   std::vector<Unit>& units_;
   Communicator& ranks_;
@@ -115,7 +126,7 @@ class Gathering {
   std::vector<State> states_;   // by unit
   int previous_[2] = {-1, -1};  // by direction: the unit that was needed last
   int held_ = 0;
-  std::vector<int> gathers_, last_gathers_;  // units, of this pass and of the one before
+  std::vector<Gather> gathers_, last_gathers_;  // of this pass and of the one before
   OverlapMeter meter_;
   std::vector<HookHandle> hooks_;
   std::vector<TapeHook> tape_hooks_;

@@ -239,13 +239,18 @@ void Pipeline::learn_outcome() {
   }
 }
 
-Region Pipeline::region(size_t i) const {
-  for (const Part& part : parts_) {  // parameters() has theirs, one part after the other
-    const size_t count = part.path ? part.path->parameters().size() : 0;
-    if (i < count) return part.path->region(i);
-    i -= count;
+// Of all parts' trained parameters first, as parameters() has them.
+Pieces Pipeline::pieces() const {
+  Pieces trained, frozen;
+  for (const Part& part : parts_) {
+    if (!part.path) continue;
+    const Pieces pieces = part.path->pieces();
+    const auto middle = pieces.begin() + std::ssize(part.path->parameters());
+    trained.insert(trained.end(), pieces.begin(), middle);
+    frozen.insert(frozen.end(), middle, pieces.end());
   }
-  raise<ValueError>("[pipeline] there are {} parameters", parameters_.size());
+  trained.insert(trained.end(), frozen.begin(), frozen.end());
+  return trained;
 }
 
 ExactSum Pipeline::squares_of_gradients() {

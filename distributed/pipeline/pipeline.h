@@ -117,7 +117,7 @@ class Pipeline : public GradientPath {
   // As a gradient path: what a training loop asks.
 
   const NamedTensors& parameters() const override { return parameters_; }
-  Region region(size_t i) const override;
+  Pieces pieces() const override;
   ExactSum squares_of_gradients() override;
   double clip_grad_norm(double limit) override;
   /// Also for programs that have written into parameters: loaded a checkpoint, say. The copies of

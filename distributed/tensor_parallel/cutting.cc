@@ -363,6 +363,7 @@ void Cutting::cut_parameters() {
       old.push_back(p);
       fresh = cut_out(p, slice);
       require_grad(fresh, p.requires_grad());
+      if (p.requires_grad()) accumulator(fresh).part_of_whole = true;
     }
     static_cast<Tensor&>(p) = fresh;
   });

@@ -12,7 +12,8 @@
 //
 // Parameters that are cut become this rank's slice, under their own names, and hooks on the modules
 // send what has to be sent; door.h explains what that is, and why. The model's source knows
-// nothing of it, nor do optimizers and Ddp, which is made over the ranks that have the same slices.
+// nothing of it, nor does Ddp, which is made over the ranks that have the same slices, nor do
+// optimizers: but those that look at tensors as a whole refuse slices (optim/check.h).
 //
 // A model that fits on no rank is recorded on meta (core/recipe.h) and cut there: a slice then
 // knows that it is to be made and cut out, one parameter after the other, when its numbers are

@@ -24,20 +24,30 @@ inline Tensor numbers(int rank, uint64_t stream, const Shape& shape) {
   return randn(shape, 0, 1, {.dtype = Dtype::float64}, generator);
 }
 
-/// L: the sum of all ranks' losses, each some other function of its y.
-inline double total_loss(const Tensor& x, Communicator& c, const Operation& f, bool differentiate) {
+/// This rank's loss: quadratic in x, and some other function of y on each rank.
+inline Tensor loss_of(const Tensor& x, Communicator& c, const Operation& f) {
   const Tensor y = f(x, c);
-  const Tensor loss = sum(square(y) * numbers(c.rank(), 7, y.shape()));
-  if (differentiate) backward(loss);
-  const Tensor total = dense_copy(detach(loss));
-  c.all_reduce(total).wait();
-  return total.item<double>();
+  return sum(square(y) * numbers(c.rank(), 7, y.shape()));
 }
 
-inline void check_gradient(Communicator& c, const Operation& f) {
+/// The same of the gradients of those losses.
+inline Tensor loss_of_gradient(const Tensor& x, Communicator& c, const Operation& f) {
+  const Tensor slope = grad(loss_of(x, c, f), x, {.create_graph = true});
+  return sum(square(slope) * numbers(c.rank(), 8, slope.shape()));
+}
+
+/// L: the sum of all ranks' losses.
+inline double total(const Tensor& loss, Communicator& c) {
+  const Tensor sum = dense_copy(detach(loss));
+  c.all_reduce(sum).wait();
+  return sum.item<double>();
+}
+
+/// Compares the gradient of L with finite differences of it.
+inline void check_gradient(Communicator& c, const std::function<Tensor(const Tensor&)>& loss) {
   const Tensor x = numbers(c.rank(), 3, {kRows, 2});
   require_grad(x);
-  total_loss(x, c, f, true);
+  backward(loss(x));
   const std::vector<double> grad = x.grad().to_vector<double>();
   const double step = 1e-3;  // the loss is quadratic, so its central difference is exact
   for (int rank = 0; rank < c.size(); ++rank) {
@@ -46,7 +56,8 @@ inline void check_gradient(Communicator& c, const Operation& f) {
       for (int side : {0, 1}) {
         const Tensor moved = dense_copy(x);
         if (c.rank() == rank) moved.mutable_data<double>()[i] += side == 0 ? step : -step;
-        losses[side] = total_loss(moved, c, f, false);
+        require_grad(moved);
+        losses[side] = total(loss(moved), c);
       }
       if (c.rank() != rank) continue;
       CHECK(grad[i] == doctest::Approx((losses[0] - losses[1]) / (2 * step)).epsilon(1e-6));
@@ -95,9 +106,12 @@ inline void check_gradients(Communicator& c) {
         const Counts out = uneven(c.size());
         return d::all_to_all(x, out, Counts(c.size(), out[c.rank()]), c, "x");
       },
-      around,
   };
-  for (const Operation& f : operations) check_gradient(c, f);
+  for (const Operation& f : operations) {
+    check_gradient(c, [&](const Tensor& x) { return loss_of(x, c, f); });
+    check_gradient(c, [&](const Tensor& x) { return loss_of_gradient(x, c, f); });
+  }
+  check_gradient(c, [&](const Tensor& x) { return loss_of(x, c, around); });
 }
 
 }  // namespace capstan::distributed::testing

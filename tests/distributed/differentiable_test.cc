@@ -41,6 +41,19 @@ TEST_CASE("values") {
   });
 }
 
+TEST_CASE("gradients of gradients do not go from rank to rank by send and recv") {
+  namespace d = differentiable;
+  run_ranks(2, [](Communicator& c) {
+    const Tensor x = full({2}, 3, {.dtype = Dtype::float64});
+    require_grad(x);
+    if (c.rank() == 0) {
+      CHECK_THROWS_AS(backward(d::send(x, 1, c), {.create_graph = true}), GradientError);
+    } else {
+      backward(sum(d::recv({2}, x.dtype(), 0, c)), {.create_graph = true});
+    }
+  });
+}
+
 TEST_CASE("shapes that cannot be cut or joined") {
   namespace d = differentiable;
   run_ranks(2, [](Communicator& c) {

@@ -1,6 +1,7 @@
 // A program that makes one collective after the other until a fault ends it; see inject_faults.py.
 //
 //   faults_program FAULT RANK STEP: at that step, that rank commits the fault.
+//   faults_program splits 0 0: all that it does is to make communicators.
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -28,7 +29,7 @@ int run(Communicator& c, int argc, char** argv) {
   for (int step = 0;; ++step) {
     const bool here = step == step_of_fault, now_and_here = here && culprit;
     const auto is = [&](const char* name) { return now_and_here && fault == name; };
-    if (now_and_here && fault != "none") {
+    if (now_and_here && fault != "none" && fault != "splits") {
       std::printf("fault at %.6f\n", now());
       std::fflush(stdout);
     }
@@ -39,6 +40,10 @@ int run(Communicator& c, int argc, char** argv) {
     if (here && fault == "hook") {
       nn::Linear model{3, 4};
       const Ddp ddp(model, c, {.hook = culprit ? sum_in(Dtype::bfloat16) : nullptr});
+    }
+    if (step > 0 && fault == "splits") {
+      c.split(0);
+      continue;
     }
     const Work reduced = c.all_reduce(gradients, Reduce::sum, "bucket " + std::to_string(step));
     if (is("shape")) c.all_reduce(zeros({2}), Reduce::sum, "loss");

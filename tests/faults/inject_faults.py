@@ -7,7 +7,7 @@
 A job makes one collective after the other, until something befalls one of its 2 to 5 ranks:
 
     from outside  it is killed, it is stopped, its link to another rank is cut (without MPI, and where `ss -K` may),
-                  or it is killed or stopped while the job starts
+                  it is killed or stopped while the job starts, or stopped in a job that makes communicators
     by itself     it throws, makes another call, reduces another shape or dtype, by another algorithm, makes a Ddp with
                   another hook, leaves the loop, or exits
 
@@ -33,7 +33,8 @@ import time
 TOOLS = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..', 'tools')
 
 AT_START = ('kill early', 'stop early')
-FROM_OUTSIDE = ('kill', 'stop', 'cut') + AT_START
+SPLITTING = 'stop splits'
+FROM_OUTSIDE = ('kill', 'stop', 'cut', SPLITTING) + AT_START
 BY_ITSELF = ('throw', 'call', 'shape', 'dtype', 'algorithm', 'hook', 'leave', 'exit')
 
 Result = collections.namedtuple('Result', 'kind launcher ranks rank seconds status named text')
@@ -163,7 +164,8 @@ def run(launcher, program, kind, ranks, rank, step, delay, timeout):
     """One job with one fault."""
     outside = kind in FROM_OUTSIDE
     other = (rank + 1) % ranks
-    job = Job(launcher, program, ranks, ['none', '0', '0'] if outside else [kind, str(rank), str(step)], timeout)
+    errand = ['splits' if kind == SPLITTING else 'none', '0', '0'] if outside else [kind, str(rank), str(step)]
+    job = Job(launcher, program, ranks, errand, timeout)
     limit = (max(timeout, 10) if kind in AT_START else timeout) + 5
     if outside:
         came = befall(job, kind, rank, other, delay)
@@ -194,7 +196,7 @@ def names_the_fault(kind, rank, other, ranks, text):
     if len(lines) != 1:
         return False
     culprit = fr'rank {other if kind == "cut" and f"rank {rank} on" not in lines[0] else rank} on \S+'
-    place = r'call \d+ \w+ |options of Ddp'
+    place = r'call \d+ \w+|options of Ddp'
     # In a list of ranks the culprit's number stands without the word.
     return bool(re.search(culprit, lines[0]) and re.search(place, lines[0]))
 

@@ -32,6 +32,14 @@ TEST_CASE("gradients are scaled to the limit, with a known answer") {
   CHECK(std::abs(clipped[1] - 0.7999998) < 5e-8);
 }
 
+TEST_CASE("parts of parameters have no norm of their own") {
+  const Tensor part = with_grad<double>({3, 4});
+  accumulator(part).part_of_whole = true;
+  CHECK_THROWS_WITH_AS(clip_grad_norm({{"p", part}}, 1),
+                       Contains("[grad_norm] 'p' is one rank's part of a parameter"), ValueError);
+  CHECK(part.grad().to_vector<double>() == std::vector<double>{3, 4});
+}
+
 TEST_CASE("the norm is over all parameters, of any dtype, that have a gradient") {
   const Tensor a = with_grad<float>({2}), b = with_grad<double>({4, 4}),
                none = require_grad(ones({3}));

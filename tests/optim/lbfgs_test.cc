@@ -174,6 +174,11 @@ TEST_CASE("what makes no sense is refused") {
   for (const auto& [options, text] : wrong) {
     CHECK_THROWS_WITH_AS(Lbfgs({{"p", p}}, options), Contains(text), ValueError);
   }
+  const Tensor part = parameter({1, 2});
+  accumulator(part).part_of_whole = true;
+  CHECK_THROWS_WITH_AS(Lbfgs({{"p", part}}),
+                       Contains("[lbfgs] 'p' is one rank's part of a parameter, and lbfgs"),
+                       ValueError);
   CHECK_THROWS_WITH_AS(Lbfgs({{"p", p}, {"q", parameter({1}, Dtype::float32)}}),
                        Contains("[lbfgs] parameters must be of one dtype: 'p' is float64, 'q' is"),
                        DtypeError);

@@ -290,6 +290,46 @@ TEST_CASE("parameters without elements or of zeros, and gradients of zeros, do n
   }
 }
 
+TEST_CASE("parts of a parameter are stepped to the bits of the whole, or refused") {
+  const auto sees_tensors = [](const std::string& name) {
+    for (const char* kind : {"lamb", "lars", "adafactor", "muon"}) {
+      if (name.starts_with(kind)) return true;
+    }
+    return false;
+  };
+  constexpr int64_t kCut = 17;  // in a row
+  const auto parts_of = [](const Tensor& whole) {
+    const Tensor flat = flatten(detach(whole));
+    return std::vector{reshape(slice(flat, 0, 0, kCut), {1, kCut}),
+                       reshape(slice(flat, 0, kCut, flat.numel()), {1, -1})};
+  };
+  for (const Setting& setting : settings()) {
+    CAPTURE(setting.name);
+    const Tensor p = parameter_of(testing::some_values({6, 7}, 1), Dtype::float32);
+    NamedTensors parts;
+    for (const Tensor& part : parts_of(p)) {
+      parts.emplace_back("part " + std::to_string(parts.size()), parameter_of(part, p.dtype()));
+      accumulator(parts.back().second).part_of_whole = true;
+    }
+    if (sees_tensors(setting.name)) {
+      CHECK_THROWS_WITH_AS(setting.make(parts),
+                           Contains("'part 0' is one rank's part of a parameter"), ValueError);
+      continue;
+    }
+    const auto whole = setting.make({{"whole", p}}), cut = setting.make(parts);
+    for (uint32_t i = 0; i < 5; ++i) {
+      const Tensor grad = testing::some_values({6, 7}, 10 + i);
+      give_grad(p, grad);
+      for (size_t k = 0; k < 2; ++k) give_grad(parts[k].second, parts_of(grad)[k]);
+      whole->step(setting.rate);
+      cut->step(setting.rate);
+    }
+    for (size_t k = 0; k < 2; ++k) {
+      CHECK(parts[k].second.to_vector<float>() == parts_of(p)[k].to_vector<float>());
+    }
+  }
+}
+
 template <class O, class Options>
 void check_refused(const char* start, std::initializer_list<double Options::*> options,
                    std::initializer_list<double> values) {

@@ -1,4 +1,6 @@
 // The collectives and failures of the MPI communicator, under mpirun.
+#include <thread>
+
 #include "distributed/comm/mpi.h"
 #include "tests/distributed/comm/collectives.h"
 #include "tests/distributed/comm/failures.h"
@@ -55,6 +57,37 @@ TEST_CASE("bytes of a ring") {
 
 TEST_CASE("sends in a group") { check_sends_in_group(*make_mpi()); }
 TEST_CASE("split, and several communicators at once") { check_split(*make_mpi()); }
+
+TEST_CASE("parts of parts, many alive at once, made by several threads, one after the other") {
+  const auto world = make_mpi();
+  std::vector<std::unique_ptr<Communicator>> parts;
+  for (int i = 0; i < 40; ++i) {
+    Communicator& whole = parts.empty() ? *world : *parts[i / 2];
+    parts.push_back(whole.split(i % 4 == 3 ? 0 : whole.rank() % 2, -whole.rank()));
+  }
+  for (const auto& part : parts) check_all_reduce(*part, Dtype::int32, 17);
+
+  const auto copy = world->split(0), other_copy = world->split(0);
+  std::unique_ptr<Communicator> one, other;
+  std::thread thread([&] { one = copy->split(0); });
+  other = other_copy->split(0);
+  thread.join();
+  // Calls on the two cross: were their messages one another's, the sums would be wrong.
+  std::thread crossing([&] { check_all_reduce(*one, Dtype::float32, 1000); });
+  check_all_reduce(*other, Dtype::int64, 500);
+  crossing.join();
+
+  for (int i = 0; i < 500; ++i) world->split(i % 2)->barrier().wait();
+}
+
+TEST_CASE("MPI's own all-reduce in a part of the ranks") {
+  const auto world = make_mpi({.all_reduce = Algorithm::mpi});
+  const auto part = world->split(world->rank() % 2), all = world->split(0, -world->rank());
+  for (Communicator* c : {part.get(), all.get(), world.get()}) {
+    check_all_reduce(*c, Dtype::float32, 1000);
+  }
+}
+
 TEST_CASE("agree and together") { check_agreement(*make_mpi()); }
 TEST_CASE("calls that differ fail on all ranks with one text, and others go on") {
   check_calls_that_differ(*make_mpi());

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "autograd/checkpoint.h"
 #include "autograd/elementwise.h"
 #include "autograd/softmax.h"
 #include "core/random.h"
@@ -34,6 +35,26 @@ struct Tower : nn::Module {
     Tensor y = in(x);
     for (Block& block : blocks) y = block(y);
     return out(y);
+  }
+};
+
+/// A unit whose first layer is frozen, one whose layer runs twice, and one that recomputes.
+struct Odd : nn::Module {
+  nn::Linear in{7, 9};
+  nn::ModuleList<Block> blocks{3};
+  nn::Linear out{9, 5};
+  CAPSTAN_MODULE(Odd, in, blocks, out)
+  Odd() {
+    require_grad(blocks[0].up.weight, false);
+    require_grad(blocks[2].up.weight, false);
+    require_grad(*blocks[2].down.bias, false);
+    nn::tie(*blocks[0].down.bias, *blocks[1].down.bias);
+  }
+  Tensor forward(const Tensor& x) {
+    Tensor y = blocks[0](in(x));
+    y = blocks[1](blocks[1](y));
+    y = checkpoint([&](const Tensor& z) { return blocks[2](z); }, y);
+    return out(blocks[0](y));
   }
 };
 

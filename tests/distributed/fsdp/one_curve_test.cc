@@ -53,7 +53,7 @@ TEST_CASE("20 steps end in the same bits under Ddp and all stages, on 1, 2, 4 an
     if (ranks == 8) return;
     run_ranks(ranks, [&](Communicator& c) {
       CHECK(train(c, 3, {.units = units_of_type({"Linear"})}) == expected);
-      CHECK(train(c, 3, {.reshard_after_forward = false}) == expected);
+      CHECK(train(c, 3, {.reshard_ranks = 1}) == expected);
       CHECK(train(c, 3, {.prefetch = false}) == expected);
       CHECK(train(c, 3, {.offload = Device::cpu(1)}) == expected);
       CHECK(train(c, 1, {.offload = Device::cpu(1)}) == expected);
@@ -61,13 +61,18 @@ TEST_CASE("20 steps end in the same bits under Ddp and all stages, on 1, 2, 4 an
   }
 }
 
-TEST_CASE("hybrid sharding, too") {
+TEST_CASE("hybrid sharding, too, and weights that stay with a few ranks after forward") {
   std::string expected;
   run_ranks(1, [&](Communicator& c) { expected = train(c, 0); });
   run_ranks(4, [&](Communicator& c) {
     for (int stage : {1, 2, 3}) CHECK(train(c, stage, {.shard_ranks = 2}) == expected);
     CHECK(train(c, 3, {.shard_ranks = 1}) == expected);
     CHECK(train(c, 3, {.shard_ranks = 4}) == expected);
+    CHECK(train(c, 3, {.reshard_ranks = 2}) == expected);
+  });
+  run_ranks(8, [&](Communicator& c) {
+    CHECK(train(c, 3, {.reshard_ranks = 4}) == expected);
+    CHECK(train(c, 3, {.reshard_ranks = 2, .shard_ranks = 4}) == expected);
   });
 }
 
