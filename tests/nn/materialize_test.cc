@@ -55,7 +55,7 @@ TEST_CASE("numbers, ties and what is trained are those of a model that was made 
   }
 }
 
-TEST_CASE("hooks on gradients stay") {
+TEST_CASE("hooks on gradients stay, and what a strategy said of a parameter") {
   Recipe recipe;
   Linear layer = recipe.record([] { return Linear(3, 4); });
   int before = 0, after = 0;
@@ -64,7 +64,10 @@ TEST_CASE("hooks on gradients stay") {
     return grad;
   });
   HookHandle gathered = on_accumulation(layer.weight, [&](const Tensor&) { ++after; });
+  accumulator(layer.weight).part_of_whole = true;
   materialize(layer, recipe);
+  CHECK(accumulator(layer.weight).part_of_whole);
+  CHECK(!accumulator(*layer.bias).part_of_whole);
   backward(sum(layer(ones({2, 3}))));
   CHECK(before == 1);
   CHECK(after == 1);
