@@ -129,10 +129,7 @@ Tensor convolve_back(const char* operation, const Tensor& x, const Tensor& weigh
   Shape shape{x.shape()[0], outs};
   for (int axis : {0, 1}) {
     const int64_t stride = window.stride[axis], more = output_padding[axis];
-    if (more < 0 || more >= stride) {
-      raise<ValueError>("[{}] output padding must be in [0, {}), the stride, got {}", operation,
-                        stride, more);
-    }
+    check_output_padding(operation, more, stride);
     const int64_t size =
         (x.shape()[2 + axis] - 1) * stride + window.extent(axis) + more - 2 * window.padding[axis];
     if (size < 1) {

@@ -63,10 +63,7 @@ Tensor avg_pool(const char* operation, const Tensor& x, const Window2d& window) 
 }
 
 void check_adaptive(const char* operation, const Tensor& x, int64_t height, int64_t width) {
-  if (height < 1 || width < 1) {
-    raise<ValueError>("[{}] output sizes must be at least 1, got {} and {}", operation, height,
-                      width);
-  }
+  check_pooled_sizes(operation, height, width);
   output_size(operation, x, {});  // checks that there are pixels
 }
 

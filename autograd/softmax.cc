@@ -125,6 +125,10 @@ ClassLossOptions with_wide_weights(ClassLossOptions options) {
 template <class Loss>
 Tensor over_rows(const char* operation, const Tensor& logits, const Tensor& targets,
                  LossReduction reduction, const Loss& loss) {
+  if (logits.rank() <= 2) {
+    check_classes(operation, logits, targets);
+    return loss(logits, targets);
+  }
   Shape samples = logits.shape();
   samples.erase(1);
   if (targets.shape() != samples) {
@@ -133,102 +137,30 @@ Tensor over_rows(const char* operation, const Tensor& logits, const Tensor& targ
   }
   const int64_t count = targets.numel();
   const Tensor rows = reshape(move_axis(logits, 1, -1), {count, logits.shape()[1]});
-  const Tensor result = loss(rows, reshape(targets, {count}));
+  const Tensor result = over_rows(operation, rows, reshape(targets, {count}), reduction, loss);
   return reduction == LossReduction::none ? reshape(result, samples) : result;
 }
 
-bool are_distributions(const Tensor& logits, const Tensor& targets) {
-  return is_floating(targets.dtype()) && targets.rank() == logits.rank();
+/// The losses of samples as one, in `dtype`. A mean divides their sum by `divisor`, a number or a
+/// tensor.
+template <class Divisor>
+Tensor reduced(const Tensor& losses, LossReduction reduction, const Divisor& divisor, Dtype dtype) {
+  if (reduction == LossReduction::none) return cast(losses, dtype);
+  const Tensor total = sum(in_compute_dtype(losses));
+  return cast(reduction == LossReduction::mean ? total / divisor : total, dtype);
 }
 
-/// The cross-entropy of distributions over the classes.
-Tensor soft_cross_entropy(const Tensor& logits, const Tensor& targets,
-                          const ClassLossOptions& options) {
-  constexpr const char* kName = "cross_entropy";
-  check_floating(kName, logits.dtype());
-  check_same_device(kName, logits.device(), targets.device());
-  if (logits.rank() < 2 || targets.shape() != logits.shape()) {
-    raise<ShapeError>(
-        "[{}] distributions must have the shape of logits [n, classes, ...], got {} "
-        "and {}",
-        kName, targets.shape(), logits.shape());
-  }
-  if (targets.dtype() != logits.dtype()) {
-    raise<DtypeError>("[{}] distributions must be {} as the logits, got {}", kName, logits.dtype(),
-                      targets.dtype());
-  }
-  const int64_t classes = logits.shape()[1];
-  check_smoothing(kName, options.label_smoothing);
-  Tensor weighted = in_compute_dtype(targets);
-  if (options.label_smoothing > 0) {
-    weighted = weighted * (1 - options.label_smoothing) +
-               options.label_smoothing / static_cast<double>(std::max<int64_t>(1, classes));
-  }
-  if (options.weights.defined()) {
-    check_weights(kName, logits, options.weights);
-    Shape aligned = Dims::filled(logits.rank() - 1, 1);
-    aligned[0] = classes;
-    weighted = weighted * reshape(in_compute_dtype(options.weights), aligned);
-  }
-  const Tensor losses = -sum(weighted * log_softmax(in_compute_dtype(logits), 1), {1});
-  Tensor loss = losses;
-  if (options.reduction != LossReduction::none) loss = sum(losses);
-  if (options.reduction == LossReduction::mean) {
-    loss = loss / static_cast<double>(std::max<int64_t>(1, losses.numel()));
-  }
-  return cast(loss, logits.dtype());
-}
+/// A count to divide by.
+double at_least_one(int64_t samples) { return static_cast<double>(std::max<int64_t>(samples, 1)); }
 
-/// The loss over classes of samples' logarithms of probabilities, made of operations.
-Tensor class_loss(const char* operation, const Tensor& log_p, const Tensor& targets,
-                  const ClassLossOptions& options) {
-  const int64_t classes = log_p.shape()[1];
-  const double smoothing = options.label_smoothing;
-  check_smoothing(operation, smoothing);
-  Tensor weights = options.weights;
-  if (!weights.defined()) weights = ones({classes}, {log_p.dtype(), log_p.device()});
-  check_weights(operation, log_p, weights);
-  if (is_half(log_p.dtype())) {
-    const Tensor loss =
-        class_loss(operation, in_compute_dtype(log_p), targets, with_wide_weights(options));
-    return cast(loss, log_p.dtype());
-  }
-  count_targets(operation, contiguous(targets), classes, options.ignore);
+// The loss of rows comes in three forms: by one kernel, where that can do it; of operations, with
+// label smoothing and weights; and of distributions. Each makes losses [n], which it reduces.
 
-  const Tensor zero = scalar_beside(log_p, 0);
-  const Tensor ignored = equal(targets, scalar_beside(targets, options.ignore));
-  const Tensor places = where(ignored, scalar_beside(targets, 0), targets);
-  const Tensor shares = where(ignored, zero, take_rows(weights, places));  // [n]
-  const Tensor picked = squeeze(gather(log_p, 1, unsqueeze(places, 1)), 1);
-  Tensor losses = where(ignored, zero, -picked * shares);
-  if (smoothing > 0) {
-    const Tensor even = where(ignored, zero, -sum(log_p * weights, {1}));
-    losses = losses * (1 - smoothing) + even * (smoothing / static_cast<double>(classes));
-  }
-  if (options.reduction == LossReduction::none) return losses;
-  if (options.reduction == LossReduction::sum) return sum(losses);
-  const Tensor total = sum(shares);  // 0 only where no sample counts
-  return sum(losses) / where(equal(total, zero), scalar_beside(total, 1), total);
-}
-
-}  // namespace
-
-Tensor cross_entropy(const Tensor& logits, const Tensor& targets, LossReduction reduction,
-                     int64_t ignore) {
-  if (const Autocasting on; on) return cross_entropy(on.wide(logits), targets, reduction, ignore);
-  if (are_distributions(logits, targets)) return soft_cross_entropy(logits, targets, {reduction});
-  if (logits.rank() > 2) {
-    return over_rows("cross_entropy", logits, targets, reduction,
-                     [&](const Tensor& rows, const Tensor& labels) {
-                       return cross_entropy(rows, labels, reduction, ignore);
-                     });
-  }
-  check_classes("cross_entropy", logits, targets);
+Tensor fused_loss(const Tensor& logits, const Tensor& targets, const ClassLossOptions& options) {
   const Tensor labels = contiguous(targets);
+  const int64_t rows = logits.shape()[0], ignore = options.ignore;
   const int64_t counted = count_targets("cross_entropy", labels, logits.shape()[1], ignore);
-
   const TensorOptions like{logits.dtype(), logits.device()};
-  const int64_t rows = logits.shape()[0];
   Tensor losses = empty({rows}, like),
          log_sums = empty({rows, 2}, {compute_dtype(like.dtype), like.device});
   backend(losses).cross_entropy(contiguous(detach(logits)), labels, ignore, losses, log_sums);
@@ -245,45 +177,106 @@ Tensor cross_entropy(const Tensor& logits, const Tensor& targets, LossReduction 
                                         log_sums.get(), out);
         return gradients(Tensor(out));
       });
-  if (reduction == LossReduction::none) return losses;
-  const Tensor total = sum(in_compute_dtype(losses));
-  if (reduction == LossReduction::sum) return cast(total, like.dtype);
-  return cast(total / static_cast<double>(std::max<int64_t>(counted, 1)), like.dtype);
+  return reduced(losses, options.reduction, at_least_one(counted), like.dtype);
+}
+
+/// Of samples' logarithms of probabilities.
+Tensor composed_loss(const char* operation, const Tensor& log_p, const Tensor& targets,
+                     const ClassLossOptions& options) {
+  const int64_t classes = log_p.shape()[1];
+  const double smoothing = options.label_smoothing;
+  check_smoothing(operation, smoothing);
+  if (options.weights.defined()) check_weights(operation, log_p, options.weights);
+  count_targets(operation, contiguous(targets), classes, options.ignore);
+
+  const Tensor scores = in_compute_dtype(log_p), zero = scalar_beside(scores, 0);
+  const Tensor weights = options.weights.defined()
+                             ? in_compute_dtype(options.weights)
+                             : ones({classes}, {scores.dtype(), scores.device()});
+  const Tensor ignored = equal(targets, scalar_beside(targets, options.ignore));
+  const Tensor places = where(ignored, scalar_beside(targets, 0), targets);
+  const Tensor shares = where(ignored, zero, take_rows(weights, places));  // [n]
+  const Tensor picked = squeeze(gather(scores, 1, unsqueeze(places, 1)), 1);
+  Tensor losses = where(ignored, zero, -picked * shares);
+  if (smoothing > 0) {
+    const Tensor even = where(ignored, zero, -sum(scores * weights, {1}));
+    losses = losses * (1 - smoothing) + even * (smoothing / static_cast<double>(classes));
+  }
+  const Tensor total = sum(shares);  // 0 only where no sample counts
+  const Tensor divisor = where(equal(total, zero), scalar_beside(total, 1), total);
+  return reduced(losses, options.reduction, divisor, log_p.dtype());
+}
+
+bool are_distributions(const Tensor& logits, const Tensor& targets) {
+  return is_floating(targets.dtype()) && targets.rank() == logits.rank();
+}
+
+/// Of distributions over the classes, for samples that need not be rows.
+Tensor distribution_loss(const Tensor& logits, const Tensor& targets,
+                         const ClassLossOptions& options) {
+  constexpr const char* kName = "cross_entropy";
+  check_floating(kName, logits.dtype());
+  check_same_device(kName, logits.device(), targets.device());
+  if (logits.rank() < 2 || targets.shape() != logits.shape()) {
+    raise<ShapeError>(
+        "[{}] distributions must have the shape of logits [n, classes, ...], got {} "
+        "and {}",
+        kName, targets.shape(), logits.shape());
+  }
+  if (targets.dtype() != logits.dtype()) {
+    raise<DtypeError>("[{}] distributions must be {} as the logits, got {}", kName, logits.dtype(),
+                      targets.dtype());
+  }
+  check_smoothing(kName, options.label_smoothing);
+  const int64_t classes = logits.shape()[1];
+  Tensor shares = in_compute_dtype(targets);
+  if (options.label_smoothing > 0) {
+    shares =
+        shares * (1 - options.label_smoothing) + options.label_smoothing / at_least_one(classes);
+  }
+  if (options.weights.defined()) {
+    check_weights(kName, logits, options.weights);
+    Shape aligned = Dims::filled(logits.rank() - 1, 1);
+    aligned[0] = classes;
+    shares = shares * reshape(in_compute_dtype(options.weights), aligned);
+  }
+  const Tensor losses = -sum(shares * log_softmax(in_compute_dtype(logits), 1), {1});
+  return reduced(losses, options.reduction, at_least_one(losses.numel()), logits.dtype());
+}
+
+}  // namespace
+
+Tensor cross_entropy(const Tensor& logits, const Tensor& targets, LossReduction reduction,
+                     int64_t ignore) {
+  return cross_entropy(logits, targets, ClassLossOptions{.reduction = reduction, .ignore = ignore});
 }
 
 Tensor cross_entropy(const Tensor& logits, const Tensor& targets, const ClassLossOptions& options) {
   if (const Autocasting on; on) {
     return cross_entropy(on.wide(logits), targets, with_wide_weights(options));
   }
-  if (are_distributions(logits, targets)) return soft_cross_entropy(logits, targets, options);
-  if (options.label_smoothing == 0 && !options.weights.defined()) {
-    return cross_entropy(logits, targets, options.reduction, options.ignore);
-  }
-  if (logits.rank() > 2) {
-    return over_rows("cross_entropy", logits, targets, options.reduction,
-                     [&](const Tensor& rows, const Tensor& labels) {
-                       return cross_entropy(rows, labels, options);
-                     });
-  }
-  check_classes("cross_entropy", logits, targets);
-  return class_loss("cross_entropy", log_softmax(logits), targets, options);
+  if (are_distributions(logits, targets)) return distribution_loss(logits, targets, options);
+  const bool plain = options.label_smoothing == 0 && !options.weights.defined();
+  return over_rows("cross_entropy", logits, targets, options.reduction,
+                   [&](const Tensor& rows, const Tensor& labels) {
+                     return plain ? fused_loss(rows, labels, options)
+                                  : composed_loss("cross_entropy", log_softmax(rows), labels,
+                                                  options);
+                   });
 }
 
 Tensor nll_loss(const Tensor& log_p, const Tensor& targets, const ClassLossOptions& options) {
   if (const Autocasting on; on) {
     return nll_loss(on.wide(log_p), targets, with_wide_weights(options));
   }
-  if (log_p.rank() > 2) {
-    return over_rows(
-        "nll_loss", log_p, targets, options.reduction,
-        [&](const Tensor& rows, const Tensor& labels) { return nll_loss(rows, labels, options); });
-  }
-  check_classes("nll_loss", log_p, targets);
   if (options.label_smoothing != 0) {
     raise<ValueError>("[nll_loss] has no label smoothing, got {}: use cross_entropy()",
                       options.label_smoothing);
   }
-  return class_loss("nll_loss", log_p, targets, options);
+  return over_rows("nll_loss", log_p, targets, options.reduction,
+                   [&](const Tensor& rows, const Tensor& labels) {
+                     return composed_loss("nll_loss", rows, labels, options);
+                   });
 }
 
 }  // namespace capstan

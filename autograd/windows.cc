@@ -43,6 +43,7 @@ std::pair<int64_t, int64_t> output_size(const char* operation, const Tensor& x,
 }
 
 void check_pooling(const char* operation, const Window2d& window) {
+  check_window(operation, window);
   for (int axis : {0, 1}) {
     if (2 * window.padding[axis] > window.kernel[axis]) {
       raise<ValueError>("[{}] padding must be at most half of the kernel, got {} and {}", operation,
@@ -51,6 +52,20 @@ void check_pooling(const char* operation, const Window2d& window) {
     if (window.dilation[axis] != 1) {
       raise<ValueError>("[{}] a pool has no dilation, got {}", operation, window.dilation[axis]);
     }
+  }
+}
+
+void check_pooled_sizes(const char* operation, int64_t height, int64_t width) {
+  if (height < 1 || width < 1) {
+    raise<ValueError>("[{}] output sizes must be at least 1, got {} and {}", operation, height,
+                      width);
+  }
+}
+
+void check_output_padding(const char* operation, int64_t padding, int64_t stride) {
+  if (padding < 0 || padding >= stride) {
+    raise<ValueError>("[{}] output padding must be in [0, {}), the stride, got {}", operation,
+                      stride, padding);
   }
 }
 

@@ -263,16 +263,17 @@ void fill_elements(const Tensor& tensor, double value) {
 }
 
 void scale_elements(const Tensor& tensor, double factor) {
-  if (is_half(tensor.dtype())) {  // in which the factor itself would be rounded
-    const Tensor wide = empty(tensor.shape(), {Dtype::float32, tensor.device()});
-    copy_elements(tensor, wide);
-    scale_elements(wide, factor);
-    return copy_elements(wide, tensor);
-  }
   check_floating("scale", tensor.dtype());
-  const Tensor scalar = full({}, factor, {.dtype = tensor.dtype(), .device = tensor.device()});
-  const Tensor everywhere = view_of(scalar, scalar.layout().expanded(tensor.shape()));
-  backend(tensor).binary(Binary::multiply, tensor, everywhere, tensor);
+  check_not_repeated("scale", tensor);
+  Tensor wide = tensor;
+  if (is_half(tensor.dtype())) {  // in which the factor itself would be rounded
+    wide = empty(tensor.shape(), {compute_dtype(tensor.dtype()), tensor.device()});
+    copy_elements(tensor, wide);
+  }
+  const Tensor scalar = full({}, factor, {wide.dtype(), wide.device()});
+  const Tensor everywhere = view_of(scalar, scalar.layout().expanded(wide.shape()));
+  backend(wide).binary(Binary::multiply, wide, everywhere, wide);
+  copy_elements(wide, tensor);  // nothing where they are one
 }
 
 Tensor dense_copy(const Tensor& tensor) {

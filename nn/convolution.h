@@ -18,8 +18,8 @@ struct ConvOptions {
 
 /// A kernel of one size along every axis. weight [out, in / groups, kernel...], or [in, out /
 /// groups, kernel...] of a transposed one, and bias [out] start uniform by the weight's fan-in, its
-/// second axis times the kernel's elements. Throws ValueError for groups that do not divide both
-/// and a kernel below 1.
+/// second axis times the kernel's elements. Throws ValueError for groups that do not divide both,
+/// for a kernel, stride or dilation below 1, and for a padding below 0.
 struct Convolution : Module {
   ConvOptions options;
   Parameter weight;
@@ -58,28 +58,33 @@ struct Conv3d : Convolution {
   Tensor forward(const Tensor& x);
 };
 
-// The reverse of their shapes. Strides over several sizes lead to one; output_padding, in [0,
-// stride), says which of them to come back to.
+/// The reverse of their shapes. Strides over several sizes lead to one; output_padding says which
+/// of them to come back to. Throws ValueError unless it is in [0, stride).
+struct TransposedConvolution : Convolution {
+  int64_t output_padding;
+
+ protected:
+  TransposedConvolution(const char* name, const Shape& shape, int64_t out,
+                        const ConvOptions& options, int64_t output_padding);
+};
 
 /// x [n, in, length'] to [n, out, length].
-struct ConvTranspose1d : Convolution {
+struct ConvTranspose1d : TransposedConvolution {
   ConvTranspose1d(int64_t in, int64_t out, int64_t kernel, const ConvOptions& options = {},
                   int64_t output_padding = 0)
-      : Convolution("conv_transpose1d", {in, out, kernel}, out, options),
-        output_padding(output_padding) {}
-  int64_t output_padding;
+      : TransposedConvolution("conv_transpose1d", {in, out, kernel}, out, options, output_padding) {
+  }
   CAPSTAN_MODULE(ConvTranspose1d, weight, bias)
 
   Tensor forward(const Tensor& x);
 };
 
 /// x [n, in, h', w'] to [n, out, h, w].
-struct ConvTranspose2d : Convolution {
+struct ConvTranspose2d : TransposedConvolution {
   ConvTranspose2d(int64_t in, int64_t out, int64_t kernel, const ConvOptions& options = {},
                   int64_t output_padding = 0)
-      : Convolution("conv_transpose2d", {in, out, kernel, kernel}, out, options),
-        output_padding(output_padding) {}
-  int64_t output_padding;
+      : TransposedConvolution("conv_transpose2d", {in, out, kernel, kernel}, out, options,
+                              output_padding) {}
   CAPSTAN_MODULE(ConvTranspose2d, weight, bias)
 
   Tensor forward(const Tensor& x);

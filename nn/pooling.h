@@ -7,78 +7,93 @@
 
 namespace capstan::nn {
 
-// Windows are of one size along every axis. They lie side by side unless a stride is given.
-
-struct MaxPool2d : Module {
-  explicit MaxPool2d(int64_t kernel, int64_t stride = 0, int64_t padding = 0)
-      : window{.kernel = {kernel, kernel},
-               .stride = {stride ? stride : kernel, stride ? stride : kernel},
-               .padding = {padding, padding}} {}
-
+/// What pools over images share: windows of one size along both axes, which lie side by side unless
+/// a stride is given. Throws ValueError for a kernel or stride below 1, and for a padding below 0
+/// or above half of the kernel.
+struct Pool2d : Module {
   Window2d window;
+
+ protected:
+  Pool2d(const char* name, int64_t kernel, int64_t stride, int64_t padding);
+};
+
+struct MaxPool2d : Pool2d {
+  explicit MaxPool2d(int64_t kernel, int64_t stride = 0, int64_t padding = 0)
+      : Pool2d("max_pool2d", kernel, stride, padding) {}
   CAPSTAN_MODULE(MaxPool2d)
   Tensor forward(const Tensor& x) { return max_pool2d(x, window); }
 };
 
 /// Padding counts as 0.
-struct AvgPool2d : Module {
+struct AvgPool2d : Pool2d {
   explicit AvgPool2d(int64_t kernel, int64_t stride = 0, int64_t padding = 0)
-      : window(MaxPool2d(kernel, stride, padding).window) {}
-
-  Window2d window;
+      : Pool2d("avg_pool2d", kernel, stride, padding) {}
   CAPSTAN_MODULE(AvgPool2d)
   Tensor forward(const Tensor& x) { return avg_pool2d(x, window); }
 };
 
-struct MaxPool1d : Module {
-  explicit MaxPool1d(int64_t kernel, int64_t stride = 0, int64_t padding = 0)
-      : window{.kernel = kernel, .stride = stride ? stride : kernel, .padding = padding} {}
-
+/// The same over lines.
+struct Pool1d : Module {
   Window1d window;
+
+ protected:
+  Pool1d(const char* name, int64_t kernel, int64_t stride, int64_t padding);
+};
+
+struct MaxPool1d : Pool1d {
+  explicit MaxPool1d(int64_t kernel, int64_t stride = 0, int64_t padding = 0)
+      : Pool1d("max_pool1d", kernel, stride, padding) {}
   CAPSTAN_MODULE(MaxPool1d)
   Tensor forward(const Tensor& x) { return max_pool1d(x, window); }
 };
 
 /// Padding counts as 0.
-struct AvgPool1d : Module {
+struct AvgPool1d : Pool1d {
   explicit AvgPool1d(int64_t kernel, int64_t stride = 0, int64_t padding = 0)
-      : window(MaxPool1d(kernel, stride, padding).window) {}
-
-  Window1d window;
+      : Pool1d("avg_pool1d", kernel, stride, padding) {}
   CAPSTAN_MODULE(AvgPool1d)
   Tensor forward(const Tensor& x) { return avg_pool1d(x, window); }
 };
 
-// To a given size, from any; 1 pools the whole.
-
-struct AdaptiveMaxPool2d : Module {
-  AdaptiveMaxPool2d(int64_t height, int64_t width) : height(height), width(width) {}
-
+/// What pools to a given size, from any, share; 1 pools the whole. Throws ValueError for a size
+/// below 1.
+struct AdaptivePool2d : Module {
   int64_t height, width;
+
+ protected:
+  AdaptivePool2d(const char* name, int64_t height, int64_t width);
+};
+
+struct AdaptiveMaxPool2d : AdaptivePool2d {
+  AdaptiveMaxPool2d(int64_t height, int64_t width)
+      : AdaptivePool2d("adaptive_max_pool2d", height, width) {}
   CAPSTAN_MODULE(AdaptiveMaxPool2d)
   Tensor forward(const Tensor& x) { return adaptive_max_pool2d(x, height, width); }
 };
 
-struct AdaptiveAvgPool2d : Module {
-  AdaptiveAvgPool2d(int64_t height, int64_t width) : height(height), width(width) {}
-
-  int64_t height, width;
+struct AdaptiveAvgPool2d : AdaptivePool2d {
+  AdaptiveAvgPool2d(int64_t height, int64_t width)
+      : AdaptivePool2d("adaptive_avg_pool2d", height, width) {}
   CAPSTAN_MODULE(AdaptiveAvgPool2d)
   Tensor forward(const Tensor& x) { return adaptive_avg_pool2d(x, height, width); }
 };
 
-struct AdaptiveMaxPool1d : Module {
-  explicit AdaptiveMaxPool1d(int64_t length) : length(length) {}
-
+/// The same over lines.
+struct AdaptivePool1d : Module {
   int64_t length;
+
+ protected:
+  AdaptivePool1d(const char* name, int64_t length);
+};
+
+struct AdaptiveMaxPool1d : AdaptivePool1d {
+  explicit AdaptiveMaxPool1d(int64_t length) : AdaptivePool1d("adaptive_max_pool1d", length) {}
   CAPSTAN_MODULE(AdaptiveMaxPool1d)
   Tensor forward(const Tensor& x) { return adaptive_max_pool1d(x, length); }
 };
 
-struct AdaptiveAvgPool1d : Module {
-  explicit AdaptiveAvgPool1d(int64_t length) : length(length) {}
-
-  int64_t length;
+struct AdaptiveAvgPool1d : AdaptivePool1d {
+  explicit AdaptiveAvgPool1d(int64_t length) : AdaptivePool1d("adaptive_avg_pool1d", length) {}
   CAPSTAN_MODULE(AdaptiveAvgPool1d)
   Tensor forward(const Tensor& x) { return adaptive_avg_pool1d(x, length); }
 };

@@ -294,6 +294,32 @@ TEST_CASE("copies that cannot be") {
                        DeviceError);
 }
 
+TEST_CASE("scaling multiplies in place, in 16 bits by the factor itself, and rounds once") {
+  std::vector<float> whole(101), tenths(101);
+  for (int i = 0; i <= 100; ++i) {
+    whole[i] = static_cast<float>(i);
+    tenths[i] = static_cast<float>(i) * 0.1f;
+  }
+  for (const Dtype dtype : {Dtype::float32, Dtype::float16, Dtype::bfloat16}) {
+    CAPTURE(to_string(dtype));
+    const Tensor rows = zeros({101, 2}, {.dtype = dtype}),
+                 expected = zeros({101}, {.dtype = dtype});
+    const Tensor column = view_of(rows, rows.layout().selected(1, 1));
+    copy_elements(from_vector(whole, {101}), column);
+    copy_elements(from_vector(tenths, {101}), expected);
+    scale_elements(column, 0.1);
+    CHECK(column.to_vector<float>() == expected.to_vector<float>());
+    CHECK(rows.to_vector<float>()[200] == 0);
+  }
+  scale_elements(zeros({0, 3}), 2);
+  CHECK_THROWS_AS(scale_elements(zeros({2}, {.dtype = Dtype::int64}), 2), DtypeError);
+  const Tensor repeated = view_of(ones({1}), ones({1}).layout().expanded({3}));
+  CHECK_THROWS_WITH_AS(scale_elements(repeated, 2),
+                       "[scale] the target repeats its elements along axis 0 of [3]: clone() it "
+                       "first",
+                       ShapeError);
+}
+
 TEST_CASE("meta tensors have shapes and nothing else") {
   const Tensor meta = zeros({int64_t{1} << 30, 1000}, {.device = Device::meta()});
   CHECK(meta.bytes() == 4000 * (int64_t{1} << 30));

@@ -1,16 +1,7 @@
 #!/bin/bash
 # train_gpt_test.sh MPIRUN PROGRAM: what the program prints and writes, alone and under mpirun, and what it says to bad
 # input: one line on standard error and a non-zero exit. What all trainers share is tested in train_image_test.sh.
-set -u
-mpirun=$1 program=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
-
-fail() {
-  echo "$1"
-  failed=1
-}
+. "$(dirname "$0")/trainer.sh"
 
 # A text, another one, a short one; a tokenizer that knows "the "; tokens of it, and one beyond its vocabulary.
 python3 - "$work" <<'PYTHON'
@@ -30,17 +21,7 @@ for name, last in ("tokens", 257), ("foreign", 258):
     open(f"{folder}/{name}", "wb").write(struct.pack("<3000H", *([257, 32] * 1499), 257, last))
 PYTHON
 
-# run RANKS OPTIONS...: standard output to $work/out, standard error to $work/err.
-run() {
-  local ranks=$1
-  shift
-  set -- --threads 1 --layers 1 --heads 2 --width 16 --context 16 --text "$work/text" --rate 0.01 --progress none "$@"
-  if [ "$ranks" = 1 ]; then
-    timeout 60 "$program" "$@" >"$work/out" 2>"$work/err"
-  else
-    timeout 60 "$mpirun" -np "$ranks" "$program" "$@" >"$work/out" 2>"$work/err"
-  fi
-}
+usual=(--layers 1 --heads 2 --width 16 --context 16 --text "$work/text" --rate 0.01 --progress none)
 
 # The same weights and the same sample on 1, 2 and 4 ranks.
 for ranks in 1 2 4; do
@@ -81,21 +62,6 @@ tail -n 1 "$work/out" | cmp - "$work/sum1" || fail "a resumed run ended otherwis
 # A tokenizer's tokens, and a model of the other kind.
 run 2 --tokenizer "$work/tokenizer.json" --steps 2 --sample 5 --rotary --rms-norm --swiglu --groups 1 --quiet ||
   fail "a run with a tokenizer failed: $(cat "$work/err")"
-
-# refuse TEXT OPTIONS...: the options are refused with one line that holds TEXT, alone and on two ranks.
-refuse() {
-  local text=$1 ranks status
-  shift
-  for ranks in 1 2; do
-    run $ranks --steps 3 "$@"
-    status=$?
-    if [ $status = 0 ] || [ $status = 124 ]; then fail "$* on $ranks ranks ended with status $status"; fi
-    if [ "$(grep -c '^train_gpt: ' "$work/err")" != 1 ] || ! grep '^train_gpt: ' "$work/err" | grep -q -F -e "$text"; then
-      fail "$* on $ranks ranks: expected one line with '$text', got: $(cat "$work/err")"
-    fi
-    grep -q 'weights sha256' "$work/out" && fail "$* on $ranks ranks went on"
-  done
-}
 
 refuse "nowhere" --text "$work/nowhere"
 refuse "must be more than --context 16" --text "$work/short"

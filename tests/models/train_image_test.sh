@@ -1,16 +1,7 @@
 #!/bin/bash
 # train_image_test.sh MPIRUN PROGRAM: what the program prints and writes, and what it says to bad input, alone and
 # on two ranks: one line on standard error, a non-zero exit, no hang, and nothing left half-written.
-set -u
-mpirun=$1 program=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-failed=0
-
-fail() {
-  echo "$1"
-  failed=1
-}
+. "$(dirname "$0")/trainer.sh"
 
 # The quick data set: 300 and 90 images in the format of MNIST; labels of `bad` go beyond 9, `other` is another set.
 python3 - "$work" <<'PYTHON'
@@ -27,27 +18,17 @@ for name, classes in ('data', 10), ('bad', 11), ('other', 9):
             file.write(labels(n, classes))
 PYTHON
 data=$work/data
+usual=(--model mlp --data "$data")
 cp -r "$data" "$work/cut"
 gzip "$work/cut/train-images-idx3-ubyte"
 truncate -s 100000 "$work/cut/train-images-idx3-ubyte.gz"
 cp -r "$data" "$work/short"
 truncate -s 100000 "$work/short/train-images-idx3-ubyte"
 
-# run RANKS OPTIONS...: standard output to $work/out, standard error to $work/err.
-run() {
-  local ranks=$1
-  shift
-  if [ "$ranks" = 1 ]; then
-    timeout 60 "$program" --threads 1 "$@" >"$work/out" 2>"$work/err"
-  else
-    timeout 60 "$mpirun" -np "$ranks" "$program" --threads 1 "$@" >"$work/out" 2>"$work/err"
-  fi
-}
-
 # A run that ends well.
 for ranks in 1 2; do
   rm -rf "$work/run"
-  run $ranks --model mlp --data "$data" --epochs 2 --global-batch 32 --dropout 0.2 \
+  run $ranks --epochs 2 --global-batch 32 --dropout 0.2 \
     --checkpoint "$work/run" --metrics "$work/run/metrics.jsonl" --plot "$work/run/loss.svg" ||
     fail "a good run on $ranks ranks failed: $(cat "$work/err")"
   tail -n 2 "$work/out" | head -n 1 | grep -q -E '^test accuracy [0-9.]+ %$' || fail "no test accuracy: $(cat "$work/out")"
@@ -68,7 +49,7 @@ done
 [ "$(tail -n 1 "$work/out1")" = "$(tail -n 1 "$work/out2")" ] || fail "1 and 2 ranks have different weights"
 
 # The same run, stopped in the middle of an epoch and continued, ends with the same weights.
-options="--model mlp --data $data --global-batch 32 --epochs 2 --dropout 0.2 --checkpoint $work/two"
+options="--global-batch 32 --epochs 2 --dropout 0.2 --checkpoint $work/two"
 run 2 $options --steps 7 && run 2 $options --resume || fail "a resumed run failed: $(cat "$work/err")"
 [ "$(tail -n 2 "$work/out")" = "$(tail -n 2 "$work/out2")" ] || fail "a resumed run ended otherwise"
 ls "$work/two" | tr '\n' ' ' | grep -q -x 'a b latest.json ' || fail "more in the checkpoint than two slots"
@@ -122,21 +103,6 @@ wait $job && fail "a run with a killed rank ended with status 0"
 grep -q '^train_image: .* cannot go on without rank 1 on .*, which has ended' "$work/err" ||
   fail "a run with a killed rank said: $(cat "$work/err")"
 grep -q 'cannot go on without rank 1 on' "$record" || fail "no flight record of a run with a killed rank"
-
-# refuse TEXT OPTIONS...: the options are refused with one line that holds TEXT, alone and on two ranks.
-refuse() {
-  local text=$1 ranks status
-  shift
-  for ranks in 1 2; do
-    run $ranks --data "$data" --model mlp --steps 3 "$@"
-    status=$?
-    if [ $status = 0 ] || [ $status = 124 ]; then fail "$* on $ranks ranks ended with status $status"; fi
-    if [ "$(grep -c '^train_image: ' "$work/err")" != 1 ] || ! grep '^train_image: ' "$work/err" | grep -q -F -e "$text"; then
-      fail "$* on $ranks ranks: expected one line with '$text', got: $(cat "$work/err")"
-    fi
-    grep -q 'weights sha256' "$work/out" && fail "$* on $ranks ranks went on"
-  done
-}
 
 refuse "nowhere" --data "$work/nowhere"
 refuse "train-images-idx3-ubyte.gz" --data "$work/cut"
