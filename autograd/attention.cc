@@ -104,7 +104,7 @@ std::array<Tensor, 3> recorded_grads(const Tensor& grad, const Tensor& q, const 
   const Tensor keys = for_heads(k, q.size(1)), values = for_heads(v, q.size(1));
   const auto dropped = [&](const Tensor& x) {
     Generator again(rules.seed, rules.offset);
-    return dropout(x, rules.dropout, again);
+    return dropout(x, rules.dropout, {rules.place, x.numel()}, again);
   };
   const Tensor p = weights_of(q, keys, rules);
   const Tensor slopes = dropped(matmul(grad, transpose(values, 2, 3)));
@@ -135,7 +135,12 @@ Tensor scaled_dot_product_attention(const Tensor& q, const Tensor& k, const Tens
                        .dropout = options.dropout};
   if (rules.dropout > 0) {
     rules.seed = generator.seed();
-    rules.offset = generator.advance(batch * heads * m * n);
+    const Part part = part_of({batch, heads, m, n}, options.parts);
+    if (part.layout.shape.rank() != 4) {
+      raise<ValueError>("[{}] the weights of a call are one block along each axis", kName);
+    }
+    rules.offset = generator.advance(part.whole);
+    rules.place = part.layout;
   }
   const Tensor queries = contiguous(q), keys = contiguous(k), values = contiguous(v);
   const Tensor out = empty({batch, heads, m, v.size(3)}, {q.dtype(), q.device()});

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "core/part.h"
 #include "core/random.h"
 
 namespace capstan {
@@ -17,6 +18,9 @@ struct AttentionOptions {
   std::optional<double> scale = {};  // 1 / sqrt(d) unless given
   /// Probability with which a weight is 0; the others are divided by 1 - dropout.
   double dropout = 0;
+  /// Which part of all weights [batch, heads, m, n] these are, where ranks share them: of no axis
+  /// more than one block. Dropout then drops what it would of the whole.
+  AxisParts parts = {};
 };
 
 /// softmax(scale q k^T + mask) v for q [batch, heads, m, d], k [batch, groups, n, d] and v [batch,

@@ -104,7 +104,7 @@ int main(int argc, char** argv) {
   report("log_softmax", kSize, [&] { cpu.log_softmax(table, out); });
   report("uniform", kSize, [&] { cpu.uniform(1, 0, 0, 1, out); });
   report("normal", kSize, [&] { cpu.normal(1, 0, 0, 1, out); });
-  report("dropout", kSize, [&] { cpu.dropout(1, 0, 0.5, table, out); });
+  report("dropout", kSize, [&] { cpu.dropout(1, 0, out.layout(), 0.5, table, out); });
   const Tensor kept[] = {zeros(out.shape()), zeros(out.shape())};
   const Update plain{SgdRule{.rate = 1e-3}, out, table};
   const Update momentum{SgdRule{.rate = 1e-3, .momentum = 0.9}, out, table, kept};

@@ -102,9 +102,11 @@ struct AttentionRules {
   bool causal = false;  // query i sees the keys 0 to i + n - m
   double scale = 1;     // of the scores
   /// Each weight becomes 0 with probability `dropout`, and is divided by 1 - dropout else, after
-  /// the softmax: as dropout() of the whole matrix [batch, heads, m, n] with this seed and offset.
+  /// the softmax: as dropout() of the matrix [batch, heads, m, n] with this seed, offset and place,
+  /// which has these four axes; those of a row are neighbours.
   double dropout = 0;
   uint64_t seed = 0, offset = 0;
+  Layout place = {};
 };
 
 /// The cells of recurrent layers; their formulas stand in autograd/recurrence.h. A layer of `width`
@@ -268,9 +270,10 @@ class Backend {
   virtual void integers(uint64_t seed, uint64_t offset, int64_t low, uint64_t range,
                         const Tensor& out) = 0;
   /// out = in / (1 - p) where the element's random number is at least p, else 0. Calling it on the
-  /// gradient with the same seed and offset is its derivative: no mask is stored.
-  virtual void dropout(uint64_t seed, uint64_t offset, double p, const Tensor& in,
-                       const Tensor& out) = 0;
+  /// gradient with the same numbers is its derivative: no mask is stored. The numbers are those of
+  /// element i of `place`, a layout of as many elements, in a larger tensor (core/part.h).
+  virtual void dropout(uint64_t seed, uint64_t offset, const Layout& place, double p,
+                       const Tensor& in, const Tensor& out) = 0;
 
   /// Applies each update's rule to each element, in place (optimizer steps).
   virtual void update(std::span<const Update> updates) = 0;

@@ -14,11 +14,12 @@ namespace {
 std::string describe(const DdpOptions& options) {
   return fmt::format(
       "buckets of {} and {} bytes, unused {}, order {}, virtual shards {}, hook {}, predivide {}, "
-      "exclude {}, check_nan {}, check_replicas {}",
+      "exclude {}, spread {}, check_nan {}, check_replicas {}",
       options.first_bucket_bytes, options.bucket_bytes, static_cast<int>(options.unused),
       fmt::join(options.order, " "), options.virtual_shards,
       options.hook ? options.hook->name() : "none", options.predivide.value_or(0),
-      fmt::join(options.exclude, " "), options.check_nan, options.check_replicas);
+      fmt::join(options.exclude, " "), fmt::join(options.spread, " "), options.check_nan,
+      options.check_replicas);
 }
 
 }  // namespace
@@ -30,8 +31,9 @@ Ddp::Ddp(nn::Module& model, Communicator& communicator, DdpOptions options)
                       options_.check_replicas);
   }
   communicator.agree("the options of Ddp", describe(options_));
-  const NamePatterns exclude(options_.exclude);
-  communicator.together("exclude", [&] { shared_ = exclude.others(nn::state_dict(model)); });
+  const NamePatterns exclude(options_.exclude), spread(options_.spread);
+  communicator.together("exclude",
+                        [&] { shared_ = spread.others(exclude.others(nn::state_dict(model))); });
   replicate(shared_, communicator, "the model's parameters and buffers");
 
   NamedTensors parameters;
@@ -49,6 +51,8 @@ Ddp::Ddp(nn::Module& model, Communicator& communicator, DdpOptions options)
     parameters.emplace_back(name, parameter);
     if (exclude.fit(name)) {
       window.apart.emplace_back(name, parameter);
+    } else if (spread.fit(name)) {
+      window.summed.emplace_back(name, parameter);
     } else {
       window.leaves.emplace_back(name, parameter);
       window.stepped.push_back(parameter);

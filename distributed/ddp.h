@@ -50,6 +50,10 @@ struct DdpOptions {
   /// other shapes on each: they are not copied from rank 0, compared, or averaged. Their gradients
   /// are those of this rank's mean loss.
   std::vector<std::string> exclude = {};
+  /// Names of parameters of which every rank has others, but which work for the samples of all:
+  /// experts (expert_parallel/). They stay each rank's own, too; their gradients, which are sums
+  /// over all ranks when backward gives them, are divided by the weight of all.
+  std::vector<std::string> spread = {};
 
   /// Throws GradientError on all ranks, naming parameter and rank, if a rank has a gradient that is
   /// not finite. Costs a look at each gradient and a small collective a window.

@@ -45,7 +45,9 @@ void ReducedPath::open(NamedTensors parameters, Window window,
       mark_ready(i);
     });
   }
-  for (const auto& [_, leaf] : window_.apart) watch(leaf, leaf, [] {});
+  for (const NamedTensors* own : {&window_.apart, &window_.summed}) {
+    for (const auto& [_, leaf] : *own) watch(leaf, leaf, [] {});
+  }
 }
 
 std::vector<int> ReducedPath::order() const {
@@ -186,11 +188,13 @@ void ReducedPath::finish_reduction(bool had_data, Sync sync) {
     if (!ready_[i]) mark_ready(i);
   }
   if (window_.reducer.check_nan) {
-    NamedTensors apart;
-    for (const auto& [name, leaf] : window_.apart) {
-      if (leaf.has_grad()) apart.emplace_back(name, leaf.grad());
+    NamedTensors gradients;
+    for (const NamedTensors* own : {&window_.apart, &window_.summed}) {
+      for (const auto& [name, leaf] : *own) {
+        if (leaf.has_grad()) gradients.emplace_back(name, leaf.grad());
+      }
     }
-    reducer_->look_for_nan(apart);
+    reducer_->look_for_nan(gradients);
   }
   const Share all = reducer_->finish();
   if (sync == Sync::no) {
@@ -203,9 +207,13 @@ void ReducedPath::finish_reduction(bool had_data, Sync sync) {
   gradients_are_there();
   for (const auto& [_, parameter] : parameters_) accumulator(parameter).unreduced = false;
   if (window_.unused == Unused::skip) skip_unused();
-  for (const auto& [_, leaf] : window_.apart) {
-    if (leaf.has_grad()) scale_elements(leaf.grad(), 1 / own_weight_);
-  }
+  const auto divide = [](const NamedTensors& leaves, double weight) {
+    for (const auto& [_, leaf] : leaves) {
+      if (leaf.has_grad()) scale_elements(leaf.grad(), 1 / weight);
+    }
+  };
+  divide(window_.apart, own_weight_);
+  divide(window_.summed, last_.weight);
   if (last_.weight > 0) averaged_->average(own_weight_ / last_.weight, communicator_);
   window_ends();
 }

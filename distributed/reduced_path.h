@@ -47,6 +47,7 @@ class ReducedPath : public GradientPath {
     NamedTensors leaves;          // of the model, which get gradients from backward
     std::vector<Tensor> stepped;  // for each, what the optimizer steps: the same, or a part of it
     NamedTensors apart = {};      // leaves whose gradients stay this rank's own
+    NamedTensors summed = {};     // leaves that get sums over all ranks from backward
     Unused unused = Unused::error;
     bool reduce_each_pass = false;  // else the last one of a window reduces what all left
     ReducerOptions reducer;

@@ -52,6 +52,7 @@ Tensor MultiheadAttention::forward(const Tensor& x, const Tensor& memory,
   const Tensor v = split_heads(value(memory), groups);
   AttentionOptions rules = attention;
   rules.dropout = training() ? dropout : 0;
+  rules.parts = parts;
   const auto joined = [this](const Tensor& y) { return out(flatten(transpose(y, 1, 2), 2, 3)); };
   if (attend) return joined(attend(q, k, v, rules));
   if (options.rotary) {

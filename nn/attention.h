@@ -28,6 +28,7 @@ struct MultiheadAttention : Module {
   MultiheadOptions options;
   Linear query, key, value, out;
   double dropout;
+  AxisParts parts;  // of the weights, as in AttentionOptions, where ranks share the heads
   CAPSTAN_MODULE(MultiheadAttention, query, key, value, out)
 
   /// Where it is set, this takes the place of scaled_dot_product_attention(), with q [batch, heads,

@@ -14,6 +14,13 @@ double probability(double p) {
 
 Dropout::Dropout(double p) : p(probability(p)) {}
 
+Tensor Dropout::forward(const Tensor& x) {
+  if (!training()) return x;
+  AxisParts all;
+  for (const auto& some : parts) all.insert(all.end(), some->begin(), some->end());
+  return dropout(x, p, part_of(x.shape(), all));
+}
+
 Dropout2d::Dropout2d(double p) : p(probability(p)) {}
 
 Tensor Dropout2d::forward(const Tensor& x) {

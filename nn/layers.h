@@ -37,8 +37,11 @@ struct Dropout : Module {
   explicit Dropout(double p = 0.5);
 
   double p;
+  /// Where ranks share the tensor that is dropped: which part of it this one has (core/part.h).
+  /// Shared with the strategies that set it, as it may change in the course of a pass.
+  std::vector<std::shared_ptr<const AxisParts>> parts;
   CAPSTAN_MODULE(Dropout)
-  Tensor forward(const Tensor& x) { return training() ? dropout(x, p) : x; }
+  Tensor forward(const Tensor& x);
 };
 
 /// The same for whole channels of [n, channels, ...] (Tompson et al., "Efficient object

@@ -100,7 +100,9 @@ struct Scores {
   /// The factors of dropout for row r of a tile.
   void write_factors(const Tile& t, int64_t r, T* factors) const {
     constexpr uint64_t kBlocks = kKeys / 4 + 1;  // a row's words, from any one on
-    const uint64_t first = (t.head * q.rows + t.i + r) * k.rows + t.j;  // in the whole matrix
+    const Strides& step = rules.place.strides;
+    const uint64_t first = rules.place.offset + t.head / heads * step[0] +
+                           t.head % heads * step[1] + (t.i + r) * step[2] + t.j;
     const float least = static_cast<float>(rules.dropout);
     const T kept = static_cast<T>(1 / (1 - rules.dropout));
     cpu::for_each_piece<1, kBlocks>(rules.seed, rules.offset + first, 0, t.columns,

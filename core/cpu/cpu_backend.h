@@ -102,7 +102,7 @@ class CpuBackend : public Backend {
               const Tensor& out) override;
   void integers(uint64_t seed, uint64_t offset, int64_t low, uint64_t range,
                 const Tensor& out) override;
-  void dropout(uint64_t seed, uint64_t offset, double p, const Tensor& in,
+  void dropout(uint64_t seed, uint64_t offset, const Layout& place, double p, const Tensor& in,
                const Tensor& out) override;
 
   // updates.cc

@@ -165,9 +165,9 @@ void HalfBackend::normal(uint64_t seed, uint64_t offset, double mean, double dev
   CpuBackend::normal(seed, offset, mean, deviation, Rounded(out));
 }
 
-void HalfBackend::dropout(uint64_t seed, uint64_t offset, double p, const Tensor& in,
-                          const Tensor& out) {
-  CpuBackend::dropout(seed, offset, p, widened(in), Rounded(out));
+void HalfBackend::dropout(uint64_t seed, uint64_t offset, const Layout& place, double p,
+                          const Tensor& in, const Tensor& out) {
+  CpuBackend::dropout(seed, offset, place, p, widened(in), Rounded(out));
 }
 
 }  // namespace capstan

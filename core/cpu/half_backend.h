@@ -56,7 +56,7 @@ class HalfBackend final : public CpuBackend {
   void uniform(uint64_t seed, uint64_t offset, double low, double high, const Tensor& out) override;
   void normal(uint64_t seed, uint64_t offset, double mean, double deviation,
               const Tensor& out) override;
-  void dropout(uint64_t seed, uint64_t offset, double p, const Tensor& in,
+  void dropout(uint64_t seed, uint64_t offset, const Layout& place, double p, const Tensor& in,
                const Tensor& out) override;
 };
 

@@ -67,19 +67,30 @@ void CpuBackend::integers(uint64_t seed, uint64_t offset, int64_t low, uint64_t 
   });
 }
 
-void CpuBackend::dropout(uint64_t seed, uint64_t offset, double p, const Tensor& in,
-                         const Tensor& out) {
+void CpuBackend::dropout(uint64_t seed, uint64_t offset, const Layout& place, double p,
+                         const Tensor& in, const Tensor& out) {
+  // Rows of elements that are neighbours in the whole tensor too: all of it, as a rule.
+  const Layout dense = Layout::dense(place.shape);
+  cpu::Nest<2> rows = cpu::make_nest<2>({&dense, &place});
+  int64_t length = 1;
+  if (rows.rank > 0 && rows.strides[rows.rank - 1][1] == 1) length = rows.sizes[--rows.rank];
+  offset += place.offset;
   visit_floating(out.dtype(), "dropout", [&]<class T>() {
     const T* const x = in.data<T>();
     T* const y = out.mutable_data<T>();
     const T scale = static_cast<T>(1 / (1 - p));
     const float least = static_cast<float>(p);
     parallel_for(out.numel(), cpu::kGrain, [&](int64_t begin, int64_t end) {
-      for_each_piece<1>(seed, offset, begin, end, [=](int64_t i, int64_t n, const uint32_t* w) {
-        // In two loops, or the compiler would hide the product behind a branch.
-        cpu::map_row(n, x + i, 1, y + i, 1, [scale](T value) { return value * scale; });
-        cpu::map_row(n, y + i, 1, w, 1, y + i, 1, [least](T value, uint32_t word) {
-          return unit_uniform(word) >= least ? value : T{0};
+      rows.walk(begin / length, (end + length - 1) / length, [&](int64_t row, const auto& at) {
+        const int64_t first = std::max(begin, row * length);
+        const int64_t last = std::min(end, (row + 1) * length);
+        const uint64_t shift = offset + at[1] - row * length;  // from an element to its word
+        for_each_piece<1>(seed, shift, first, last, [=](int64_t i, int64_t n, const uint32_t* w) {
+          // In two loops, or the compiler would hide the product behind a branch.
+          cpu::map_row(n, x + i, 1, y + i, 1, [scale](T value) { return value * scale; });
+          cpu::map_row(n, y + i, 1, w, 1, y + i, 1, [least](T value, uint32_t word) {
+            return unit_uniform(word) >= least ? value : T{0};
+          });
         });
       });
     });

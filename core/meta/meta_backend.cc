@@ -314,7 +314,8 @@ class MetaBackend final : public Backend {
   void integers(uint64_t, uint64_t, int64_t, uint64_t, const Tensor& out) override {
     count("integers", on_each(out), {}, {&out});
   }
-  void dropout(uint64_t, uint64_t, double, const Tensor& in, const Tensor& out) override {
+  void dropout(uint64_t, uint64_t, const Layout&, double, const Tensor& in,
+               const Tensor& out) override {
     count("dropout", on_each(in), {&in}, {&out});
   }
 

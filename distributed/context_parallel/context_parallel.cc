@@ -45,7 +45,10 @@ Tensor rotated(const Tensor& x, double base, SequenceCut cut, const Communicator
 
 ContextParallel::ContextParallel(nn::Module& model, const ContextOptions& options,
                                  Communicator& ranks)
-    : ranks_(ranks), cut_(options.cut) {
+    : ranks_(ranks),
+      cut_(options.cut),
+      dropped_(std::make_shared<AxisParts>(
+          AxisParts{part_of_sequence(1, options.cut, ranks.rank(), ranks.size())})) {
   ranks.agree("context parallelism",
               fmt::format("attention '{}', start '{}', zigzag {}", options.attention, options.start,
                           options.cut == SequenceCut::zigzag));
@@ -56,11 +59,9 @@ ContextParallel::ContextParallel(nn::Module& model, const ContextOptions& option
   }
   for (const auto& [name, module] : find(model, options.attention)) {
     auto* attention = dynamic_cast<nn::MultiheadAttention*>(module);
-    if (!attention || attention->dropout != 0) {
-      raise<ValueError>("[{}] takes a MultiheadAttention without dropout, and '{}' is {}", kName,
-                        name,
-                        attention ? fmt::format("one with dropout {}", attention->dropout)
-                                  : fmt::format("a {}", module->type_name()));
+    if (!attention) {
+      raise<ValueError>("[{}] attention is MultiheadAttention, and '{}' is a {}", kName, name,
+                        module->type_name());
     }
     attentions_.push_back(attention);
   }
@@ -73,21 +74,54 @@ ContextParallel::ContextParallel(nn::Module& model, const ContextOptions& option
             return rotary ? rotated(x, base, cut, ranks) : x;
           };
           return ring_attention(turned(q), turned(k), v, ranks,
-                                {.causal = rules.causal, .cut = cut, .scale = rules.scale});
+                                {.causal = rules.causal,
+                                 .cut = cut,
+                                 .scale = rules.scale,
+                                 .dropout = rules.dropout,
+                                 .parts = rules.parts});
         };
+  }
+  bool started = false;
+  for (const auto& [name, module] : model.modules()) {
+    started = started || name == starts[0].first;
+    auto* dropout = dynamic_cast<nn::Dropout*>(module);
+    if (!started || !dropout) continue;
+    dropout->parts.push_back(dropped_);
+    dropouts_.push_back(dropout);
   }
   start_ = starts[0].second->on_input.add([this](const Tensor& x) { return part(x); });
 }
 
 ContextParallel::~ContextParallel() {
   for (nn::MultiheadAttention* attention : attentions_) attention->attend = nullptr;
+  for (nn::Dropout* dropout : dropouts_) std::erase(dropout->parts, dropped_);
 }
 
 Tensor ContextParallel::part(const Tensor& x) const {
   if (x.rank() < 2) {
     raise<ShapeError>("[{}] takes [batch, n, ...], got {}", kName, x.shape());
   }
-  return index_select(x, 1, sequence_places(x.size(1), cut_, ranks_.rank(), ranks_.size()));
+  const Tensor places = sequence_places(x.size(1), cut_, ranks_.rank(), ranks_.size());
+  if (x.device().kind == Device::Kind::meta) return slice(x, 1, 0, places.numel());
+  return index_select(x, 1, places);
+}
+
+Tensor ContextParallel::joined(const Tensor& part) const {
+  if (part.rank() < 2) {
+    raise<ShapeError>("[{}] takes [batch, n, ...], got {}", kName, part.shape());
+  }
+  const NoGrad off;
+  const Tensor rows = contiguous(transpose(part, 0, 1));  // [m, batch, ...]
+  Shape shape = rows.shape();
+  shape[0] *= ranks_.size();
+  const Tensor all = empty(shape, {part.dtype(), part.device()});
+  ranks_.all_gather(rows, all, "parts of sequences").wait();
+  std::vector<int64_t> row_of(shape[0]);  // by place
+  for (int rank = 0, row = 0; rank < ranks_.size(); ++rank) {
+    const Tensor places = sequence_places(shape[0], cut_, rank, ranks_.size());
+    for (int64_t place : places.to_vector<int64_t>()) row_of[place] = row++;
+  }
+  return transpose(index_select(all, 0, from_vector(row_of, {shape[0]})), 0, 1);
 }
 
 }  // namespace capstan::distributed

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "autograd/arithmetic.h"
+#include "autograd/attention.h"
 #include "autograd/functions.h"
 #include "autograd/rearrange.h"
 #include "autograd/record.h"
@@ -22,13 +23,17 @@ constexpr int64_t kRows = 2;  // the axis of [batch, heads, m, d] that is the se
 
 /// Rows of a rank's part that lie one after another in the sequence; a lower place comes earlier.
 struct Block {
-  int64_t first, count;
-  int place;
+  int64_t first, count, place;
 };
 
 std::vector<Block> blocks_of(int64_t rows, SequenceCut cut, int rank, int ranks) {
-  if (cut == SequenceCut::blocks) return {{0, rows, rank}};
-  return {{0, rows / 2, rank}, {rows / 2, rows / 2, 2 * ranks - 1 - rank}};
+  const AxisPart part = part_of_sequence(kRows, cut, rank, ranks);
+  const int64_t count = rows / part.blocks;
+  std::vector<Block> blocks;
+  for (int64_t i = 0; i < part.blocks; ++i) {
+    blocks.push_back({i * count, count, part.first + i * part.step});
+  }
+  return blocks;
 }
 
 Tensor rows_of(const Tensor& x, const Block& block) {
@@ -62,6 +67,9 @@ void check(const Tensor& q, const Tensor& k, const Tensor& v, const RingAttentio
   if (options.cut == SequenceCut::zigzag && q.size(2) % 2 != 0) {
     raise<ShapeError>("[{}] zigzag has two blocks a rank, and m must be even, got {}", kName,
                       q.shape());
+  }
+  if (!(options.dropout >= 0 && options.dropout < 1)) {
+    raise<ValueError>("[{}] dropout must be in [0, 1), got {}", kName, options.dropout);
   }
 }
 
@@ -135,8 +143,13 @@ Partial merge(const Partial& a, const Partial& b) {
 
 }  // namespace
 
+AxisPart part_of_sequence(int64_t axis, SequenceCut cut, int rank, int ranks) {
+  if (cut == SequenceCut::blocks) return {axis, rank, ranks};
+  return {axis, rank, 2 * ranks, 2, 2 * (ranks - rank) - 1};
+}
+
 Tensor sequence_places(int64_t n, SequenceCut cut, int rank, int ranks) {
-  const int64_t blocks = cut == SequenceCut::zigzag ? 2 * ranks : ranks;
+  const int64_t blocks = part_of_sequence(0, cut, rank, ranks).of;
   if (n % blocks != 0) {
     raise<ShapeError>(
         "[sequence_places] {} ranks cut a sequence into {} blocks, which must divide "
@@ -155,10 +168,16 @@ namespace {
 /// Forward and backward of one call, in the dtype of kernels.
 class Ring {
  public:
-  Ring(Communicator& ranks, const RingAttentionOptions& options, int64_t width)
+  Ring(Communicator& ranks, const RingAttentionOptions& options, const Tensor& q,
+       Generator& generator)
       : ranks_(ranks), options_(options) {
-    const double usual = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, width)));
+    const double usual = 1 / std::sqrt(static_cast<double>(std::max<int64_t>(1, q.size(3))));
     rules_.scale = options.scale.value_or(usual);
+    if (options.dropout == 0) return;
+    rules_.dropout = options.dropout;
+    rules_.seed = generator.seed();
+    const int64_t rows = blocks_of(q.size(kRows), options.cut, 0, ranks.size())[0].count;
+    rules_.offset = generator.advance(part({q.size(0), q.size(1), rows, rows}, 0, 0).whole);
   }
 
   Partial forward(const Tensor& q, const Tensor& k, const Tensor& v) const {
@@ -167,9 +186,9 @@ class Ring {
     turn(Parcel::of(k, v), [&](int source, const Parcel& parcel) {
       for_each_meeting(rows, options_, ranks_, source,
                        [&](const Block& queries, const Block& keys, bool diagonal) {
-                         const Partial partial =
-                             attend(rows_of(q, queries), rows_of(parcel.first(), keys),
-                                    rows_of(parcel.second(), keys), rules(diagonal));
+                         const Partial partial = attend(
+                             rows_of(q, queries), rows_of(parcel.first(), keys),
+                             rows_of(parcel.second(), keys), rules(q, queries, keys, diagonal));
                          const auto [entry, is_new] = found.try_emplace(queries.first, partial);
                          if (!is_new) entry->second = merge(entry->second, partial);
                        });
@@ -194,9 +213,9 @@ class Ring {
             const Tensor some_q = rows_of(q, queries), some_k = rows_of(parcel.first(), keys),
                          some_v = rows_of(parcel.second(), keys);
             const Tensor dq = empty_like(some_q), dk = empty_like(some_k), dv = empty_like(some_v);
-            backend(q).attention_grad(rows_of(grad, queries), some_q, some_k, some_v,
-                                      rules(diagonal), rows_of(result.out, queries),
-                                      rows_of(result.log_sums, queries), dq, dk, dv);
+            backend(q).attention_grad(
+                rows_of(grad, queries), some_q, some_k, some_v, rules(q, queries, keys, diagonal),
+                rows_of(result.out, queries), rows_of(result.log_sums, queries), dq, dk, dv);
             add_rows(q_grad, queries, dq);
             add_rows(grads.first(), keys, dk);
             add_rows(grads.second(), keys, dv);
@@ -210,10 +229,24 @@ class Ring {
   }
 
  private:
-  AttentionRules rules(bool causal) const {
+  AttentionRules rules(const Tensor& q, const Block& queries, const Block& keys,
+                       bool causal) const {
     AttentionRules rules = rules_;
     rules.causal = causal;
+    if (rules.dropout > 0) {
+      const Shape weights{q.size(0), q.size(1), queries.count, keys.count};
+      rules.place = part(weights, queries.place, keys.place).layout;
+    }
     return rules;
+  }
+
+  /// Weights of a block of queries for one of keys, as a part of those of the whole sequence.
+  Part part(const Shape& weights, int64_t queries, int64_t keys) const {
+    const int64_t blocks = part_of_sequence(kRows, options_.cut, 0, ranks_.size()).of;
+    AxisParts parts = options_.parts;
+    parts.push_back({kRows, queries, blocks});
+    parts.push_back({kRows + 1, keys, blocks});
+    return part_of(weights, parts);
   }
 
   /// Calls step(source, parcel) with each rank's parcel; the next one travels meanwhile.
@@ -242,14 +275,18 @@ class Ring {
 }  // namespace
 
 Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, Communicator& ranks,
-                      const RingAttentionOptions& options) {
+                      const RingAttentionOptions& options, Generator& generator) {
   check(q, k, v, options);
   if (const Dtype wide = compute_dtype(q.dtype()); wide != q.dtype()) {
-    return cast(ring_attention(cast(q, wide), cast(k, wide), cast(v, wide), ranks, options),
-                q.dtype());
+    return cast(
+        ring_attention(cast(q, wide), cast(k, wide), cast(v, wide), ranks, options, generator),
+        q.dtype());
+  }
+  if (q.device().kind == Device::Kind::meta) {
+    return scaled_dot_product_attention(q, k, v, {.causal = options.causal});
   }
   const Tensor queries = contiguous(q), keys = contiguous(k), values = contiguous(v);
-  const Ring ring(ranks, options, q.size(3));
+  const Ring ring(ranks, options, q, generator);
   const Partial result =
       no_grad([&] { return ring.forward(detach(queries), detach(keys), detach(values)); });
   return record(

@@ -23,12 +23,17 @@
 //             all ranks have the same work in every step (Dubey et al., "The Llama 3 herd of
 //             models", 2024, section 3.3.2)
 //
+// Dropout drops weights after the softmax, and l is of all weights, so each block can drop its own
+// part of what one rank would have dropped of the whole matrix (core/part.h).
+//
 // A loss here is the sum (or under Ddp the weighted mean) of the ranks' losses over their own
 // parts, as in distributed/differentiable.h.
 #pragma once
 
 #include <optional>
 
+#include "core/part.h"
+#include "core/random.h"
 #include "core/tensor.h"
 #include "distributed/comm/communicator.h"
 
@@ -36,6 +41,9 @@ namespace capstan::distributed {
 
 /// Which parts of a sequence ranks have.
 enum class SequenceCut { blocks, zigzag };
+
+/// Which blocks of a sequence, axis `axis`, a rank has.
+AxisPart part_of_sequence(int64_t axis, SequenceCut cut, int rank, int ranks);
 
 /// The places of a sequence of n that a rank has, in the order in which it has them: int64 [n /
 /// ranks], for index_select(), and to turn queries and keys by. Throws ShapeError unless the ranks,
@@ -46,15 +54,19 @@ struct RingAttentionOptions {
   bool causal = false;
   SequenceCut cut = SequenceCut::blocks;
   std::optional<double> scale = {};  // 1 / sqrt(d) unless given
+  double dropout = 0;                // of weights, as in AttentionOptions
+  AxisParts parts = {};              // likewise, of other axes than the sequence's
 };
 
 /// scaled_dot_product_attention() of the whole sequence for this rank's queries, out of its q
 /// [batch, heads, m, d], k [batch, groups, m, d] and v [batch, groups, m, e], all parts of one
 /// sequence cut alike: [batch, heads, m, e]. A collective, forward and backward. In 16 bits it
-/// computes and sends in float32. Throws as scaled_dot_product_attention() does, ShapeError for an
-/// odd m with zigzag, CommError if the ranks' parts differ in size, and GradientError for a
-/// gradient of the gradient.
+/// computes and sends in float32. Ranks must have equal generators. Throws as
+/// scaled_dot_product_attention() does, ShapeError for an odd m with zigzag, CommError if the
+/// ranks' parts differ in size, GradientError for a gradient of the gradient, and ValueError unless
+/// 0 <= dropout < 1. On Device::meta() it gives shapes and sends nothing.
 Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, Communicator& ranks,
-                      const RingAttentionOptions& options = {});
+                      const RingAttentionOptions& options = {},
+                      Generator& generator = default_generator());
 
 }  // namespace capstan::distributed

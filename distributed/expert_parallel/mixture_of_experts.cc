@@ -6,7 +6,6 @@
 #include "autograd/arithmetic.h"
 #include "autograd/indexing.h"
 #include "autograd/rearrange.h"
-#include "autograd/record.h"
 #include "autograd/reduce.h"
 #include "autograd/softmax.h"
 #include "autograd/sort.h"
@@ -19,12 +18,6 @@ namespace {
 
 Tensor to_tensor(const std::vector<int64_t>& values) {
   return from_vector(values, {static_cast<int64_t>(values.size())});
-}
-
-/// x as it is; its gradient times `factor`.
-Tensor scale_gradient(const Tensor& x, double factor) {
-  return record("scale_gradient", detach(x), inputs(x),
-                [factor](const Tensor& grad) { return gradients(grad * factor); });
 }
 
 /// The choices of this rank's tokens, sorted by expert.
@@ -159,11 +152,8 @@ Tensor MixtureOfExperts::forward(const Tensor& x) {
   const Tensor traveling = take_rows(tokens, to_tensor(token_of));
   const Tensor here = differentiable::all_to_all(traveling, out, in, ranks, "tokens");
 
-  // What is between these has the gradients of its parameters divided by the ranks, and not that of
-  // x.
-  const double n = ranks.size();
   const std::vector<int64_t> order = by_expert(arrived, own);
-  const Tensor sorted = scale_gradient(take_rows(here, to_tensor(order)), n);
+  const Tensor sorted = take_rows(here, to_tensor(order));
   std::vector<Tensor> results;
   int64_t first = 0;
   for (int64_t i = 0; i < own; ++i) {
@@ -173,7 +163,7 @@ Tensor MixtureOfExperts::forward(const Tensor& x) {
     results.push_back(expert(slice(sorted, 0, first, first + rows)));
     first += rows;
   }
-  const Tensor done = scale_gradient(take_rows(cat(results), to_tensor(inverse(order))), 1 / n);
+  const Tensor done = take_rows(cat(results), to_tensor(inverse(order)));
 
   // And back, each weighted, to its token.
   const Tensor back = differentiable::all_to_all(done, in, out, ranks, "results of experts");

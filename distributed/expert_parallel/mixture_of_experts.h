@@ -27,12 +27,14 @@
 // one, and what comes later passes it by (in a block x + layer(x), unchanged). Without one, as here
 // by default, nothing is dropped.
 //
-// Gradients. What is trained is the mean of the ranks' losses, as under Ddp with equal weights: the
-// gradient of an expert, which has seen the tokens of all ranks, is divided by their number. Router
-// and everything around are replicas, for Ddp over the same ranks to average, with experts
-// excluded:
+// Gradients. An expert sees the tokens of all ranks, so backward gives it the gradient of the sum
+// of the ranks' losses (differentiable.h), which a Ddp over the same ranks needs only to divide by
+// the weight of all. Router and everything around are replicas, which it averages as ever:
 //
-//   Ddp ddp(model, ranks, {.exclude = {"*.experts.*"}});
+//   Ddp ddp(model, ranks, {.spread = {"*.experts.*"}});
+//
+// That is exact for any numbers of tokens. A rank that has no samples takes part all the same, with
+// none: ddp.pass([&] { backward(sum(model(none))); }, {.weight = 0}, Sync::yes).
 #pragma once
 
 #include "distributed/comm/communicator.h"

@@ -4,7 +4,6 @@
 #include <typeinfo>
 
 #include "core/raise.h"
-#include "core/random.h"
 #include "distributed/name_patterns.h"
 #include "distributed/tensor_parallel/door.h"
 
@@ -49,29 +48,6 @@ Layer& expect(Cut cut, const std::string& name, nn::Module& module) {
 
 }  // namespace
 
-/// Gives ranks different random numbers where they have different elements, and equal ones
-/// elsewhere. What was left by an exception goes on in the next such part.
-class OwnRandomNumbers {
- public:
-  explicit OwnRandomNumbers(int rank) : rank_(rank) {}
-  void begin() {
-    Generator& generator = default_generator();
-    if (inside()) return;  // several layers begin it
-    shared_ = generator.seed();
-    own_ = generator.fork(rank_).seed();
-    generator = Generator(own_, generator.offset());
-  }
-  void end() {
-    if (inside()) default_generator() = Generator(shared_, default_generator().offset());
-  }
-
- private:
-  bool inside() const { return own_ != 0 && default_generator().seed() == own_; }
-
-  int rank_;
-  uint64_t shared_ = 0, own_ = 0;
-};
-
 std::string to_string(Cut cut) {
   constexpr const char* kNames[] = {"column",     "row",      "feed_forward",  "heads",
                                     "vocabulary", "sequence", "sequence_start"};
@@ -105,10 +81,7 @@ std::string describe(nn::Module& model, const TensorPlan& plan) {
 }
 
 Cutting::Cutting(nn::Module& model, const TensorPlan& plan, Communicator& ranks)
-    : model_(model),
-      sequence_(plan.sequence),
-      ranks_(ranks),
-      random_(std::make_shared<OwnRandomNumbers>(ranks.rank())) {
+    : model_(model), sequence_(plan.sequence), ranks_(ranks) {
   for (const TensorRule& rule : plan.rules) apply(rule);
   resolve();
 }
@@ -197,8 +170,18 @@ void Cutting::feed_forward(nn::Module& module, const std::string& name) {
   }
   const auto [last_name, last] = layers.back();
   layers.pop_back();
-  std::vector<nn::Linear*> columns;
+  // What Dropout layers get is whole before the columns; after the sum it is, or a part of the
+  // sequence. Hooks tell where a pass has come to.
+  const auto parts = std::make_shared<AxisParts>();
+  const auto now = [this, parts](HookList<Tensor(const Tensor&)>& list, const AxisParts& next) {
+    replace(list, [parts, next](const Tensor& x) {
+      *parts = next;
+      return x;
+    });
+  };
+  drop_parts(module, parts);
   enter(module, name);
+  now(module.on_input, {});
   for (const auto& [path, layer] : layers) {
     if (layer->weight.size(0) != last->weight.size(1)) {
       raise<ValueError>(
@@ -207,10 +190,10 @@ void Cutting::feed_forward(nn::Module& module, const std::string& name) {
           path, layer->weight.shape(), last_name, last->weight.shape());
     }
     column(*layer, path, Parts::equal);
-    columns.push_back(layer);
+    now(layer->on_output, {own(-1)});
   }
   row(*last, last_name);
-  own_random_numbers(module, columns, *last);
+  now(last->on_product, sequence_ ? AxisParts{own(kSequenceAxis)} : AxisParts{});
 }
 
 void Cutting::heads(nn::MultiheadAttention& attention, const std::string& name) {
@@ -225,9 +208,8 @@ void Cutting::heads(nn::MultiheadAttention& attention, const std::string& name) 
   column(attention.key, child(name, "key"), Parts::equal);
   column(attention.value, child(name, "value"), Parts::equal);
   row(attention.out, child(name, "out"));
-  own_random_numbers(attention, {&attention.query, &attention.key, &attention.value},
-                     attention.out);
-  changes_.push_back([&attention, n] {
+  changes_.push_back([this, &attention, n] {
+    attention.parts.push_back(own(1));  // of weights [batch, heads, ...]
     attention.heads /= n;
     attention.groups /= n;
   });
@@ -262,8 +244,7 @@ void Cutting::sequence(nn::Module& module, const std::string& name, Cut cut) {
                       to_string(cut), name);
   }
   for (const auto& [path, _] : module.parameters()) partial_.insert(child(name, path));
-  begin_own_random_numbers(module.on_input);
-  end_own_random_numbers(module.on_output);
+  drop_parts(module, std::make_shared<const AxisParts>(AxisParts{own(kSequenceAxis)}));
   if (cut == Cut::sequence) return;
   replace(module.on_input, [&ranks = ranks_, tag = name](const Tensor& x) {
     if (x.rank() <= kSequenceAxis || x.size(kSequenceAxis) % ranks.size() != 0) {
@@ -310,26 +291,13 @@ void Cutting::join(nn::Linear& linear, const std::string& name) {
   });
 }
 
-void Cutting::begin_own_random_numbers(HookList<Tensor(const Tensor&)>& list) {
-  replace(list, [random = random_](const Tensor& x) {
-    random->begin();
-    return x;
-  });
-}
-
-void Cutting::end_own_random_numbers(HookList<Tensor(const Tensor&)>& list) {
-  replace(list, [random = random_](const Tensor& x) {
-    random->end();
-    return x;
-  });
-}
-
-/// From the first layer whose results are cut to the sum; or, where that is cut along the sequence,
-/// to the end of the module.
-void Cutting::own_random_numbers(nn::Module& module, const std::vector<nn::Linear*>& columns,
-                                 nn::Linear& row) {
-  for (nn::Linear* column : columns) begin_own_random_numbers(column->on_output);
-  end_own_random_numbers(sequence_ ? module.on_output : row.on_product);
+/// Dropout layers in `module` get `parts` of what one rank would drop.
+void Cutting::drop_parts(nn::Module& module, std::shared_ptr<const AxisParts> parts) {
+  for (const auto& [_, layer] : module.modules()) {
+    if (auto* dropout = dynamic_cast<nn::Dropout*>(layer)) {
+      changes_.push_back([dropout, parts] { dropout->parts.push_back(parts); });
+    }
+  }
 }
 
 /// Finds the slice of each parameter, under all its names, which must agree.

@@ -13,6 +13,7 @@
 #include "distributed/tensor_parallel/plan.h"
 #include "nn/attention.h"
 #include "nn/embedding.h"
+#include "nn/layers.h"
 #include "nn/linear.h"
 
 namespace capstan::distributed {
@@ -32,8 +33,6 @@ Tensor cut_out(const Tensor& whole, const ParameterSlice& slice);
 
 /// Plan and model in words: what all ranks must have alike.
 std::string describe(nn::Module& model, const TensorPlan& plan);
-
-class OwnRandomNumbers;
 
 class Cutting {
  public:
@@ -66,10 +65,8 @@ class Cutting {
   void enter(nn::Module& module, const std::string& name);
   void leave(nn::Linear& linear, const std::string& name);
   void join(nn::Linear& linear, const std::string& name);
-  void begin_own_random_numbers(HookList<Tensor(const Tensor&)>& list);
-  void end_own_random_numbers(HookList<Tensor(const Tensor&)>& list);
-  void own_random_numbers(nn::Module& module, const std::vector<nn::Linear*>& columns,
-                          nn::Linear& row);
+  AxisPart own(int axis) const { return {axis, ranks_.rank(), ranks_.size()}; }
+  void drop_parts(nn::Module& module, std::shared_ptr<const AxisParts> parts);
 
   void resolve();
   void cut_parameters();
@@ -84,7 +81,6 @@ class Cutting {
   std::map<std::string, ParameterSlice> slices_;
   std::map<std::string, int64_t> classes_;
   std::vector<std::function<void()>> changes_;  // to modules
-  std::shared_ptr<OwnRandomNumbers> random_;    // of the whole model, and of its copies
   std::vector<HookHandle> hooks_;
 };
 

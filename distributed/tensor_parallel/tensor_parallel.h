@@ -25,10 +25,11 @@
 // gradient on each rank; a hook adds these up when backward completes them, once.
 //
 // Random numbers. A model starts with the same numbers on any number of ranks: it is made whole,
-// from one seed, and then cut. Dropout of tensors that all ranks have must drop the same on all; of
-// cut ones, or of parts of a sequence, it must not. So from the first layer that cuts to the sum,
-// and in modules that work on parts, the default generator makes way for one forked by rank. (Rules
-// that name single Linear layers cannot tell where that ends: dropout between those drops alike.)
+// from one seed, and then cut. Dropout drops what it would on one rank: Dropout layers and
+// attention are told which part of a tensor they get (core/part.h), draw its numbers out of those
+// of the whole, and leave the generator where one rank would. (Rules that name single Linear layers
+// cannot tell where a region ends, and dropout() that a module calls itself is told nothing: there
+// the ranks drop alike what they have of the same shape.)
 #pragma once
 
 #include "autograd/softmax.h"

@@ -73,6 +73,12 @@ inline std::vector<Operation> attention_operations() {
         fails<DeviceError>("cpu:0 and meta", masked(elsewhere({3}))),
         fails<GradientError>("detach() it", masked(require_grad(of({3})))),
         fails<ValueError>("dropout must be in [0, 1), got 1", with_dropout(1)),
+        fails<ValueError>("one block along each axis",
+                          [good] {
+                            return scaled_dot_product_attention(
+                                of(good), of(good), of(good),
+                                {.dropout = 0.5, .parts = {{1, 0, 4, 2, 3}}});
+                          }),
         fails<ValueError>("got -0.5", with_dropout(-0.5)),
         fails<ValueError>("got nan", with_dropout(std::nan(""))),
         fails<DtypeError>(

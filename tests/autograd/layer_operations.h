@@ -221,6 +221,8 @@ inline std::vector<Operation> dropout_operations() {
            {fails<ValueError>("in [0, 1), got 1", [] { return dropout(of({2}), 1); }),
             fails<ValueError>("in [0, 1), got -0.5", [] { return dropout(of({2}), -0.5); }),
             fails<ValueError>("got nan", [] { return dropout(of({2}), std::nan("")); }),
+            fails<ShapeError>("the part [3] is not one of [2]",
+                              [] { return dropout(of({2}), 0.5, part_of({3}, {})); }),
             fails<DtypeError>("got int64", [] { return dropout(whole({2}), 0.5); })}}};
 }
 

@@ -140,6 +140,30 @@ TEST_CASE("attention of rotary positions depends on distances only") {
   CHECK(testing::distance(slice(whole, 1, 4, 5), last) < 1e-6);
 }
 
+TEST_CASE("where ranks share heads and queries, each drops its part of what one would") {
+  Generator start(4);
+  const Tensor q = randn({2, 6, 4, 3}, 0, 1, {.dtype = Dtype::float64}, start);
+  const Tensor k = randn({2, 6, 5, 3}, 0, 1, {.dtype = Dtype::float64}, start);
+  const auto attend = [&](const Tensor& q, const Tensor& k, const AxisParts& parts) {
+    Generator generator(8, 3);
+    const Tensor result = scaled_dot_product_attention(
+        q, k, k, {.causal = false, .dropout = 0.4, .parts = parts}, generator);
+    CHECK(generator.offset() == 3 + 2 * 6 * 4 * 5);
+    return result;
+  };
+  const Tensor whole = attend(q, k, {});
+  for (int64_t rank = 0; rank < 3; ++rank) {
+    const auto heads = [&](const Tensor& x) { return slice(x, 1, 2 * rank, 2 * rank + 2); };
+    const Tensor own = attend(heads(q), heads(k), {{1, rank, 3}});
+    CHECK(max(absolute(own - heads(whole))).item<double>() < 1e-15);
+  }
+  for (int64_t rank = 0; rank < 2; ++rank) {
+    const auto rows = [&](const Tensor& x) { return slice(x, 2, 2 * rank, 2 * rank + 2); };
+    const Tensor own = attend(rows(q), k, {{2, rank, 2}});
+    CHECK(max(absolute(own - rows(whole))).item<double>() < 1e-15);
+  }
+}
+
 TEST_CASE("dropout drops what it would of the whole matrix of weights, and draws as many numbers") {
   const TensorOptions exact{.dtype = Dtype::float64};
   const auto leaf = [&](const Shape& shape) { return require_grad(rand(shape, -1, 1, exact)); };

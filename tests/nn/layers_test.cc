@@ -7,6 +7,7 @@
 
 #include "autograd/elementwise.h"
 #include "autograd/engine.h"
+#include "autograd/rearrange.h"
 #include "autograd/reduce.h"
 #include "autograd/softmax.h"
 #include "core/error.h"
@@ -142,6 +143,33 @@ TEST_CASE("dropout is the identity in evaluation and for p = 0, and draws nothin
   CHECK(drop(x).same(x));
   CHECK(none(x).same(x));
   CHECK(default_generator().offset() == before);
+}
+
+TEST_CASE("dropout of a part drops as of the whole, in copies too, and backward alike") {
+  Dropout drop(0.3);
+  manual_seed(4);
+  const Tensor whole = drop(ones({6, 40}));
+  const uint64_t drawn = default_generator().offset();
+  const auto rows = std::make_shared<AxisParts>(AxisParts{{0, 1, 3}});
+  drop.parts = {rows, std::make_shared<AxisParts>(AxisParts{{1, 0, 4, 2, 3}})};
+  Dropout copy = drop.clone();
+  const auto part = [&] {
+    return cat({slice(slice(whole, 0, 2, 4), 1, 0, 10), slice(slice(whole, 0, 2, 4), 1, 30, 40)}, 1)
+        .to_vector<float>();
+  };
+  for (Dropout* layer : {&drop, &copy}) {
+    manual_seed(4);
+    const Tensor x = require_grad(ones({2, 20}));
+    const Tensor y = (*layer)(x);
+    CHECK(y.to_vector<float>() == part());
+    CHECK(default_generator().offset() == drawn);
+    backward(sum(y));
+    CHECK(x.grad().to_vector<float>() == part());
+  }
+  *rows = {};  // the strategy says that there are all rows now
+  manual_seed(4);
+  CHECK(copy(ones({6, 20})).to_vector<float>() ==
+        cat({slice(whole, 1, 0, 10), slice(whole, 1, 30, 40)}, 1).to_vector<float>());
 }
 
 TEST_CASE("dropout refuses probabilities outside [0, 1) when it is made") {

@@ -1,6 +1,7 @@
 // Random kernels against core/random.h, number by number.
 #include "core/random.h"
 
+#include "core/part.h"
 #include "tests/core/cpu/reference.h"
 
 using namespace capstan;
@@ -97,7 +98,7 @@ TEST_CASE("dropout keeps an element where its number is at least p, and scales i
     for (const double p : {0.0, 0.3, 0.999}) {
       for (const uint64_t offset : kOffsets) {
         const Tensor in = some_values({301}, dtype), out = empty_like(in);
-        cpu().dropout(kSeed, offset, p, in, out);
+        cpu().dropout(kSeed, offset, in.layout(), p, in, out);
         auto expected = in.to_vector<double>();
         for (size_t i = 0; i < expected.size(); ++i) {
           const bool kept = unit_uniform(random_word(kSeed, offset + i)) >= static_cast<float>(p);
@@ -107,12 +108,40 @@ TEST_CASE("dropout keeps an element where its number is at least p, and scales i
       }
     }
     const Tensor in = full({100'000}, NAN, {.dtype = dtype}), out = empty_like(in);
-    cpu().dropout(kSeed, 7, 1, in, out);
+    cpu().dropout(kSeed, 7, in.layout(), 1, in, out);
     CHECK(out.to_vector<double>() == std::vector<double>(100'000, 0));
     check_threads([&] {
-      cpu().dropout(kSeed, 7, 0.5, some_values({100'000}, dtype), out);
+      cpu().dropout(kSeed, 7, out.layout(), 0.5, some_values({100'000}, dtype), out);
       return dense_copy(out);
     });
+  }
+}
+
+TEST_CASE("dropout of a part drops what it would of these elements of the whole") {
+  struct Row {
+    Shape shape;
+    AxisParts parts;
+  };
+  for (const Row& row : std::vector<Row>{{{3, 4, 5}, {{2, 1, 3}}},        // rows of 5
+                                         {{300, 1}, {{1, 2, 7}}},         // no neighbours
+                                         {{4, 6, 5}, {{1, 1, 4, 2, 1}}},  // two blocks side by side
+                                         {{4, 6, 5}, {{1, 0, 4, 2, 3}}},  // and apart
+                                         {{2, 6, 50}, {{0, 1, 2}, {1, 1, 6, 2, 3}, {2, 2, 3}}},
+                                         {{90, 1000}, {{1, 1, 2}}},  // several threads
+                                         {{0, 3}, {{1, 1, 2}}}}) {
+    const Part part = part_of(row.shape, row.parts);
+    for (const Dtype dtype : kFloating) {
+      const Tensor in = full({part.whole}, 1, {.dtype = dtype}), whole = empty_like(in);
+      cpu().dropout(kSeed, 9, in.layout(), 0.4, in, whole);
+      const Tensor mine = full(row.shape, 1, {.dtype = dtype});
+      const auto expected = view_of(whole, part.layout).to_vector<double>();
+      check_threads([&] {
+        const Tensor out = empty_like(mine);
+        cpu().dropout(kSeed, 9, part.layout, 0.4, mine, out);
+        CHECK(out.to_vector<double>() == expected);
+        return out;
+      });
+    }
   }
 }
 

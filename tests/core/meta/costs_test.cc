@@ -41,7 +41,7 @@ TEST_CASE("element-wise kernels cost one operation an element, and read what is 
   CHECK(cost([&](Backend& b) { b.binary(Binary::add, x, row, x); }) == Cost{1, 15, 80, 60});
   CHECK(cost([&](Backend& b) { b.compare(Compare::less, x, row, bits); }) == Cost{1, 15, 80, 15});
   CHECK(cost([&](Backend& b) { b.where(bits, x, row, x); }) == Cost{1, 0, 95, 60});
-  CHECK(cost([&](Backend& b) { b.dropout(0, 0, 0.5, x, x); }) == Cost{1, 15, 60, 60});
+  CHECK(cost([&](Backend& b) { b.dropout(0, 0, x.layout(), 0.5, x, x); }) == Cost{1, 15, 60, 60});
   CHECK(cost([&](Backend& b) { b.uniform(0, 0, 0, 1, x); }) == Cost{1, 15, 0, 60});
   CHECK(cost([&](Backend& b) { b.normal(0, 0, 0, 1, x); }) == Cost{1, 15, 0, 60});
   CHECK(cost([&](Backend& b) { b.integers(0, 0, 0, 9, whole); }) == Cost{1, 0, 0, 120});

@@ -23,13 +23,16 @@ TEST_CASE("keys and values go round among processes") {
       const Tensor q = randn({1, 4, kLength, 6}, 0, 1, exact);
       const Tensor k = require_grad(randn({1, 2, kLength, 6}, 0, 1, exact));
       const Tensor v = randn({1, 2, kLength, 6}, 0, 1, exact);
-      const Tensor expected = scaled_dot_product_attention(q, k, v, {.causal = true});
+      Generator generator(2), same(2);
+      const Tensor expected =
+          scaled_dot_product_attention(q, k, v, {.causal = true, .dropout = 0.2}, generator);
       backward(sum(expected * expected));
 
       const Tensor places = sequence_places(kLength, cut, ranks->rank(), ranks->size());
       const auto own = [&](const Tensor& x) { return index_select(detach(x), 2, places); };
       const Tensor own_k = require_grad(own(k));
-      const Tensor y = ring_attention(own(q), own_k, own(v), *ranks, {.causal = true, .cut = cut});
+      const Tensor y = ring_attention(own(q), own_k, own(v), *ranks,
+                                      {.causal = true, .cut = cut, .dropout = 0.2}, same);
       backward(sum(y * y));
       CHECK(max(absolute(y - own(expected))).item<double>() < 1e-12);
       CHECK(max(absolute(own_k.grad() - own(k.grad()))).item<double>() < 1e-12);

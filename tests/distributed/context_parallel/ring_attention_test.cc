@@ -39,15 +39,18 @@ double distance(const Tensor& a, const Tensor& b) {
 void compare(Communicator& ranks, Dtype dtype, const RingAttentionOptions& options, double limit) {
   CAPTURE(ranks.size());
   const Inputs whole = inputs(dtype);
+  Generator generator(5, 3), same(5, 3);
   const Tensor expected = scaled_dot_product_attention(
-      whole.q, whole.k, whole.v, {.causal = options.causal, .scale = options.scale});
+      whole.q, whole.k, whole.v,
+      {.causal = options.causal, .scale = options.scale, .dropout = options.dropout}, generator);
   backward(sum(expected * whole.weights));
 
   const Tensor places = sequence_places(kLength, options.cut, ranks.rank(), ranks.size());
   const auto own = [&](const Tensor& x) { return index_select(detach(x), 2, places); };
   const Tensor q = require_grad(own(whole.q)), k = require_grad(own(whole.k)),
                v = require_grad(own(whole.v));
-  const Tensor y = ring_attention(q, k, v, ranks, options);
+  const Tensor y = ring_attention(q, k, v, ranks, options, same);
+  CHECK(same == generator);
   CHECK(y.dtype() == dtype);
   CHECK(distance(y, own(expected)) < limit);
   backward(sum(y * own(whole.weights)));
@@ -63,6 +66,11 @@ TEST_CASE("results and gradients are those of the whole sequence") {
         for (bool causal : {false, true}) {
           compare(ranks, Dtype::float64, {.causal = causal, .cut = cut}, 1e-12);
           compare(ranks, Dtype::float32, {.causal = causal, .cut = cut}, 1e-5);
+        }
+      }
+      for (SequenceCut cut : {SequenceCut::blocks, SequenceCut::zigzag}) {
+        for (bool causal : {false, true}) {
+          compare(ranks, Dtype::float64, {.causal = causal, .cut = cut, .dropout = 0.3}, 1e-12);
         }
       }
       compare(ranks, Dtype::float64, {.causal = true, .scale = 0.1}, 1e-12);
@@ -113,6 +121,9 @@ TEST_CASE("what does not fit is refused") {
     CHECK_THROWS_WITH_AS(ring_attention(z({1, 2, 3, 4}), z({1, 2, 3, 4}), z({1, 2, 3, 4}), ranks,
                                         {.cut = SequenceCut::zigzag}),
                          doctest::Contains("m must be even, got [1, 2, 3, 4]"), ShapeError);
+    CHECK_THROWS_WITH_AS(
+        ring_attention(z({1, 2, 4, 4}), z({1, 2, 4, 4}), z({1, 2, 4, 4}), ranks, {.dropout = 1}),
+        doctest::Contains("dropout must be in [0, 1), got 1"), ValueError);
     CHECK_THROWS_AS(ring_attention(z({1, 2, 8, 4}), cast(z({1, 2, 8, 4}), Dtype::float64),
                                    z({1, 2, 8, 4}), ranks),
                     DtypeError);

@@ -1,12 +1,10 @@
-// Random numbers under tensor parallelism: one start on any number of ranks; dropout that is equal
-// where tensors are, and differs where they do.
-#include <set>
-
+// Random numbers under tensor parallelism: one start, and one dropout, on any number of ranks.
 #include "autograd/checkpoint.h"
 #include "autograd/functions.h"
 #include "autograd/reduce.h"
 #include "core/error.h"
 #include "distributed/comm/thread.h"
+#include "distributed/tensor_parallel/door.h"
 #include "nn/layers.h"
 #include "nn/transformer.h"
 #include "tests/distributed/tensor_parallel/gpts.h"
@@ -30,16 +28,8 @@ TEST_CASE("a model starts with the same numbers on any number of ranks") {
   }
 }
 
-/// Whether all ranks have the same elements.
-bool equal_on_all(const Tensor& x, Communicator& ranks) {
-  std::string text;
-  for (double value : x.to_vector<double>()) text += std::to_string(value) + " ";
-  const auto texts = ranks.all_gather_strings(text);
-  return std::set<std::string>(texts.begin(), texts.end()).size() == 1;
-}
-
 /// A feed-forward part with dropout before, inside and after its region, which remembers what each
-/// dropped.
+/// made of ones.
 struct Layer : nn::Module {
   nn::Dropout before{0.5};
   nn::Linear up{8, 64};
@@ -51,7 +41,7 @@ struct Layer : nn::Module {
   Tensor kept[3];
   Tensor forward(const Tensor& x) {
     const auto drop = [](nn::Dropout& dropout, const Tensor& x, Tensor& kept) {
-      kept = not_equal(detach(dropout(ones(x.shape()))), 0);
+      kept = detach(dropout(ones(x.shape())));
       return x * kept;
     };
     const Tensor y = up(drop(before, x, kept[0]));
@@ -59,51 +49,71 @@ struct Layer : nn::Module {
   }
 };
 
-TEST_CASE(
-    "dropout differs where tensors are cut, is the same elsewhere, and another in each pass") {
-  for (bool sequence : {false, true}) {
-    run_ranks(2, [sequence](Communicator& ranks) {
-      manual_seed(5);
-      Layer layer;
-      const TensorParallel parallel(layer, {{{"", Cut::feed_forward}}, sequence}, ranks);
-      std::vector<int> last[3];
-      for (int pass = 0; pass < 3; ++pass) {
-        const Tensor y = layer(ones({2, sequence ? 2 : 4, 8}));
-        CHECK(equal_on_all(layer.kept[0], ranks));
-        CHECK_FALSE(equal_on_all(layer.kept[1], ranks));
-        // After a scatter ranks have parts of the sequence, else equal tensors.
-        CHECK(equal_on_all(layer.kept[2], ranks) == !sequence);
-        if (!sequence) CHECK(equal_on_all(y, ranks));
-        CHECK(equal_on_all(scalar(default_generator().offset()), ranks));
-        CHECK(default_generator().seed() == 5);
-        for (int i = 0; i < 3; ++i) {
-          const std::vector<int> kept = layer.kept[i].to_vector<int>();
-          CHECK(kept != last[i]);
-          last[i] = kept;
+TEST_CASE("before, inside and after a region each rank drops its part of what one would") {
+  constexpr int64_t kLength = 12;
+  for (int n : {1, 2, 4}) {
+    for (bool sequence : {false, true}) {
+      run_ranks(n, [=](Communicator& ranks) {
+        manual_seed(5);
+        Layer whole, layer = whole.clone();
+        const TensorParallel parallel(layer, {{{"", Cut::feed_forward}}, sequence}, ranks);
+        const auto part = [&](const Tensor& x, int axis) {
+          return door::part(x, axis, ranks).to_vector<float>();
+        };
+        for (int pass = 0; pass < 3; ++pass) {
+          manual_seed(pass);
+          whole(ones({2, kLength, 8}));
+          const Generator after = default_generator();
+          manual_seed(pass);
+          layer(ones({2, sequence ? kLength / ranks.size() : kLength, 8}));
+          CHECK(default_generator() == after);
+          // What goes in is gathered before the module sees it.
+          CHECK(layer.kept[0].to_vector<float>() == whole.kept[0].to_vector<float>());
+          CHECK(layer.kept[1].to_vector<float>() == part(whole.kept[1], 2));
+          CHECK(layer.kept[2].to_vector<float>() ==
+                (sequence ? part(whole.kept[2], 1) : whole.kept[2].to_vector<float>()));
         }
-        const double part = mean(cast(layer.kept[1], Dtype::float64)).item<double>();
-        CHECK(std::abs(part - 0.5) < 0.2);
-      }
-      layer.eval();
-      layer(ones({2, sequence ? 2 : 4, 8}));
-      for (const Tensor& kept : layer.kept) CHECK(all(kept).item<bool>());
-    });
+        layer.eval();
+        layer(ones({2, kLength, 8}));
+        for (const Tensor& kept : layer.kept) CHECK(all(equal(kept, 1)).item<bool>());
+      });
+    }
   }
 }
 
-TEST_CASE("copies have regions of their own, and an error inside of one does no harm") {
+TEST_CASE("copies drop as the model does, and an error inside of a region does no harm") {
   run_ranks(2, [](Communicator& ranks) {
     manual_seed(5);
-    nn::FeedForward model(8, {.hidden = 16, .dropout = 0.5});
+    Layer whole, model = whole.clone();
     const TensorParallel parallel(model, {{{"", Cut::feed_forward}}}, ranks);
-    nn::FeedForward copy = model.clone();
+    Layer copy = model.clone();
+    const HookHandle fails =
+        model.down.before_forward.add([](nn::Module&) { throw ValueError("inside"); });
+    CHECK_THROWS_AS(model(ones({2, 8})), ValueError);
+    manual_seed(1);
+    whole(ones({2, 8}));
+    manual_seed(1);
     copy(ones({2, 8}));
-    CHECK(default_generator().seed() == 5);
-    CHECK_THROWS_AS(model(ones({2, 7})), ShapeError);
-    for (int pass = 0; pass < 2; ++pass) {
-      model(ones({2, 8}));
-      CHECK(default_generator().seed() == 5);
+    CHECK(copy.kept[0].to_vector<float>() == whole.kept[0].to_vector<float>());
+    CHECK(copy.kept[2].to_vector<float>() == whole.kept[2].to_vector<float>());
+  });
+}
+
+TEST_CASE("a Transformer's layers drop as on one rank") {
+  run_ranks(3, [](Communicator& ranks) {
+    const TensorOptions exact{.dtype = Dtype::float64};
+    manual_seed(1);
+    const Tensor x = randn({2, 6, 12}, 0, 1, exact), weights = randn({2, 6, 12}, 0, 1, exact);
+    nn::TransformerEncoderLayer whole(12, 6, {.hidden = 12, .dropout = 0.3});
+    whole.to(Dtype::float64);
+    auto layer = whole.clone();
+    const TensorParallel parallel(
+        layer, {{{"attention", Cut::heads}, {"feed_forward", Cut::feed_forward}}}, ranks);
+    for (auto* model : {&whole, &layer}) {
+      manual_seed(2);
+      backward(sum((*model)(x)*weights));
     }
+    CHECK(difference(parallel.whole(gradients_of(layer)), gradients_of(whole)) < 1e-12);
   });
 }
 
@@ -131,36 +141,6 @@ TEST_CASE("blocks that are run again in backward drop the same again") {
     backward(loss);
     backward(same);
     CHECK(difference(gradients_of(again), gradients_of(plain)) < 1e-14);
-  });
-}
-
-TEST_CASE("dropout on parts of a sequence differs, and gradients follow it") {
-  run_ranks(2, [](Communicator& ranks) {
-    Gpt gpt = make_gpt(gpt2(), Dtype::float64, 0.3);
-    const TensorParallel parallel(gpt, models::gpt_plan({.sequence = true}), ranks);
-    Tensor seen;
-    const HookHandle handle = gpt.blocks[0].drop.after_forward.add(
-        [&](nn::Module&, std::span<const Tensor> y) { seen = equal(y[0], 0); });
-    const auto loss = [&] {
-      manual_seed(9);  // the same masks in every call
-      return parallel.cross_entropy("head", gpt(text(0).inputs), text(0).targets);
-    };
-    backward(loss());
-    CHECK_FALSE(equal_on_all(cast(seen, Dtype::float32), ranks));
-    // Finite differences of a few weights: of a norm, of a bias after a scatter, of a slice.
-    const Tensor weights[] = {gpt.blocks[0].attention_norm.weight,
-                              *gpt.blocks[0].attention.out.bias, gpt.norm.weight};
-    for (const Tensor& w : weights) {
-      const double step = 1e-5, slope = w.grad().to_vector<double>()[3];
-      double losses[2];
-      const Tensor value = detach(w);
-      for (int side : {0, 1}) {
-        value.mutable_data<double>()[3] += side == 0 ? step : -2 * step;
-        losses[side] = loss().item<double>();
-      }
-      value.mutable_data<double>()[3] += step;
-      CHECK(slope == doctest::Approx((losses[0] - losses[1]) / (2 * step)).epsilon(1e-5));
-    }
   });
 }
 
