@@ -8,6 +8,7 @@
 #include "autograd/elementwise.h"
 #include "autograd/indexing.h"
 #include "autograd/matmul.h"
+#include "autograd/operands.h"
 #include "autograd/rearrange.h"
 #include "autograd/record.h"
 #include "autograd/reduce.h"
@@ -26,12 +27,7 @@ constexpr double kNever = -std::numeric_limits<double>::infinity();
 
 void check(const Tensor& q, const Tensor& k, const Tensor& v) {
   check_floating(kName, q.dtype());
-  for (const Tensor* t : {&k, &v}) {
-    if (t->dtype() != q.dtype()) {
-      raise<DtypeError>("[{}] dtypes must be equal, got {} and {}", kName, q.dtype(), t->dtype());
-    }
-    check_same_device(kName, q.device(), t->device());
-  }
+  for (const Tensor* t : {&k, &v}) check_alike(kName, q, *t);
   const bool fits = q.rank() == 4 && k.rank() == 4 && v.rank() == 4 && k.size(0) == q.size(0) &&
                     v.size(0) == q.size(0) && k.size(3) == q.size(3) && v.size(1) == k.size(1) &&
                     v.size(2) == k.size(2);

@@ -2,6 +2,7 @@
 
 #include "autograd/arithmetic.h"
 #include "autograd/autocast.h"
+#include "autograd/operands.h"
 #include "autograd/rearrange.h"
 #include "autograd/record.h"
 #include "autograd/reduce.h"
@@ -25,11 +26,7 @@ void check(const char* operation, const Tensor& x, const Tensor& weight, const T
                       weight.shape(), bias->shape());
   }
   for (const Tensor* t : {&weight, bias}) {
-    if (t && t->dtype() != x.dtype()) {
-      raise<DtypeError>("[{}] dtypes must be equal, got {} and {}", operation, x.dtype(),
-                        t->dtype());
-    }
-    if (t) check_same_device(operation, x.device(), t->device());
+    if (t) check_alike(operation, x, *t);
   }
 }
 

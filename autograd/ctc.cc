@@ -31,7 +31,7 @@ void check_lengths(const char* what, const std::vector<int64_t>& lengths, int64_
 
 void check(const Tensor& log_p, const Tensor& targets, const std::vector<int64_t>& input_lengths,
            const std::vector<int64_t>& target_lengths, int64_t blank) {
-  if (!is_floating(log_p.dtype())) wrong_dtype("ctc_loss", "floating point", log_p.dtype());
+  check_floating("ctc_loss", log_p.dtype());
   if (targets.dtype() != Dtype::int64) wrong_dtype("ctc_loss", "int64 targets", targets.dtype());
   check_same_device("ctc_loss", log_p.device(), targets.device());
   if (log_p.rank() != 3 || targets.rank() != 2 || targets.size(0) != log_p.size(1)) {

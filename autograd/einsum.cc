@@ -8,6 +8,7 @@
 #include "autograd/autocast.h"
 #include "autograd/elementwise.h"
 #include "autograd/matmul.h"
+#include "autograd/operands.h"
 #include "autograd/reduce.h"
 #include "autograd/views.h"
 #include "core/raise.h"
@@ -207,11 +208,7 @@ Tensor einsum(const std::string& equation, const std::vector<Tensor>& operands) 
   if (operands.empty()) raise<ValueError>("[einsum] needs at least one operand");
   for (const Tensor& operand : operands) {
     check_floating("einsum", operand.dtype());
-    check_same_device("einsum", operands[0].device(), operand.device());
-    if (operand.dtype() != operands[0].dtype()) {
-      raise<DtypeError>("[einsum] dtypes must be equal, got {} and {}", operands[0].dtype(),
-                        operand.dtype());
-    }
+    check_alike("einsum", operands[0], operand);
   }
   const Equation parsed = parse(equation, operands);
   // needed[i]: letters that the result or an operand after number i names.

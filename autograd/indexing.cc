@@ -1,6 +1,7 @@
 #include "autograd/indexing.h"
 
 #include "autograd/elementwise.h"
+#include "autograd/operands.h"
 #include "autograd/rearrange.h"
 #include "autograd/record.h"
 #include "autograd/views.h"
@@ -30,11 +31,7 @@ void check_indices(const char* operation, const Tensor& x, const Tensor& indices
 /// `source` is what is written into `x`.
 void check_source(const char* operation, const Tensor& x, const Tensor& source,
                   const Shape& shape) {
-  check_same_device(operation, x.device(), source.device());
-  if (source.dtype() != x.dtype()) {
-    raise<DtypeError>("[{}] dtypes must be equal, got {} and {}", operation, x.dtype(),
-                      source.dtype());
-  }
+  check_alike(operation, x, source);
   if (source.shape() != shape) {
     raise<ShapeError>("[{}] source must be {}, got {}", operation, shape, source.shape());
   }

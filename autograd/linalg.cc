@@ -95,10 +95,7 @@ Tensor cholesky(const Tensor& a) {
 Tensor solve(const Tensor& a, const Tensor& b) {
   check_square("solve", a);
   check_matrices("solve", b);
-  check_same_device("solve", a.device(), b.device());
-  if (a.dtype() != b.dtype()) {
-    raise<DtypeError>("[solve] dtypes must be equal, got {} and {}", a.dtype(), b.dtype());
-  }
+  check_alike("solve", a, b);
   if (a.size(-1) != b.size(-2)) {
     raise<ShapeError>("[solve] takes [..., n, n] and [..., n, m], got {} and {}", a.shape(),
                       b.shape());

@@ -15,13 +15,10 @@ namespace {
 
 void check_pair(const char* operation, const Tensor& a, const Tensor& b) {
   check_floating(operation, a.dtype());
-  if (a.dtype() != b.dtype()) {
-    raise<DtypeError>("[{}] dtypes must be equal, got {} and {}", operation, a.dtype(), b.dtype());
-  }
+  check_alike(operation, a, b);
   if (a.shape() != b.shape()) {
     raise<ShapeError>("[{}] shapes must be equal, got {} and {}", operation, a.shape(), b.shape());
   }
-  check_same_device(operation, a.device(), b.device());
 }
 
 void check_positive(const char* operation, const char* name, double value) {

@@ -2,6 +2,7 @@
 
 #include "autograd/autocast.h"
 #include "autograd/elementwise.h"
+#include "autograd/operands.h"
 #include "autograd/record.h"
 #include "autograd/reduce.h"
 #include "autograd/views.h"
@@ -14,10 +15,7 @@ namespace {
 
 void check_pair(const char* operation, const Tensor& a, const Tensor& b) {
   check_floating(operation, a.dtype());
-  if (a.dtype() != b.dtype()) {
-    raise<DtypeError>("[{}] dtypes must be equal, got {} and {}", operation, a.dtype(), b.dtype());
-  }
-  check_same_device(operation, a.device(), b.device());
+  check_alike(operation, a, b);
 }
 
 /// `x` if the kernel can read it (of the last two axes one dense, the other stepping over it), else

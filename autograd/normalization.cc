@@ -54,11 +54,7 @@ void check_factor(const char* operation, const char* name, const Tensor& x, cons
     raise<ShapeError>("[{}] {} must be {} for input {}, got {}", operation, name, shape, x.shape(),
                       factor->shape());
   }
-  if (factor->dtype() != x.dtype()) {
-    raise<DtypeError>("[{}] dtypes must be equal, got {} and {}", operation, x.dtype(),
-                      factor->dtype());
-  }
-  check_same_device(operation, x.device(), factor->device());
+  check_alike(operation, x, *factor);
 }
 
 /// y * weight + bias, which have x's last axes.
@@ -181,11 +177,7 @@ Tensor weight_norm(const Tensor& v, const Tensor& length) {
     raise<ShapeError>("[weight_norm] lengths {} do not broadcast to the weight {}", length.shape(),
                       v.shape());
   }
-  if (length.dtype() != v.dtype()) {
-    raise<DtypeError>("[weight_norm] dtypes must be equal, got {} and {}", v.dtype(),
-                      length.dtype());
-  }
-  check_same_device("weight_norm", v.device(), length.device());
+  check_alike("weight_norm", v, length);
   const Tensor wide = in_compute_dtype(v), lengths = sqrt(sum_to(square(wide), length.shape()));
   return cast(wide * (in_compute_dtype(length) / lengths), v.dtype());
 }

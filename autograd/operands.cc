@@ -2,8 +2,16 @@
 
 #include "autograd/arithmetic.h"
 #include "autograd/reduce.h"
+#include "core/raise.h"
 
 namespace capstan {
+
+void check_alike(const char* operation, const Tensor& a, const Tensor& b) {
+  if (a.dtype() != b.dtype()) {
+    raise<DtypeError>("[{}] dtypes must be equal, got {} and {}", operation, a.dtype(), b.dtype());
+  }
+  check_same_device(operation, a.device(), b.device());
+}
 
 Tensor as_operand(const Tensor& x, Dtype dtype, const Shape& shape) {
   const Tensor typed = x.dtype() == dtype ? x : cast(x, dtype);

@@ -1,11 +1,14 @@
-// Defines how element-wise operations bring their operands together and call the kernels, off the
-// tape, how 16 bits are computed with, and what reductions do with their axes. For the .cc files of
-// this folder.
+// Defines what operands must have in common, how element-wise operations bring theirs together and
+// call the kernels, off the tape, how 16 bits are computed with, and what reductions do with their
+// axes. For the .cc files of this folder.
 #pragma once
 
 #include "core/backend.h"
 
 namespace capstan {
+
+/// Throws DtypeError or DeviceError unless two operands that are not promoted agree in both.
+void check_alike(const char* operation, const Tensor& a, const Tensor& b);
 
 /// The kernel on operands of any shapes that broadcast, in `dtype`, or else in the promoted one.
 Tensor binary(const char* operation, Binary op, const Tensor& a, const Tensor& b, Dtype dtype);

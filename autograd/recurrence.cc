@@ -39,13 +39,9 @@ std::vector<Step> steps_of(const std::vector<int64_t>& counts, bool reverse) {
 
 void check(Cell cell, const Tensor& x, const Tensor& state, const Tensor& weight,
            const Tensor* bias, const std::vector<int64_t>& counts) {
-  if (!is_floating(x.dtype())) wrong_dtype(kName, "floating point", x.dtype());
+  check_floating(kName, x.dtype());
   for (const Tensor* t : {&state, &weight, bias}) {
-    if (!t) continue;
-    if (t->dtype() != x.dtype()) {
-      raise<DtypeError>("[{}] dtypes must be equal, got {} and {}", kName, x.dtype(), t->dtype());
-    }
-    check_same_device(kName, x.device(), t->device());
+    if (t) check_alike(kName, x, *t);
   }
   const CellSizes sizes = sizes_of(cell);
   const int64_t width = weight.rank() == 2 ? weight.size(1) : -1;
