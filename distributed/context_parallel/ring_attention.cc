@@ -282,11 +282,11 @@ Tensor ring_attention(const Tensor& q, const Tensor& k, const Tensor& v, Communi
         ring_attention(cast(q, wide), cast(k, wide), cast(v, wide), ranks, options, generator),
         q.dtype());
   }
-  if (q.device().kind == Device::Kind::meta) {
+  const Ring ring(ranks, options, q, generator);
+  if (q.device().kind == Device::Kind::meta) {  // the generator moves on there, too
     return scaled_dot_product_attention(q, k, v, {.causal = options.causal});
   }
   const Tensor queries = contiguous(q), keys = contiguous(k), values = contiguous(v);
-  const Ring ring(ranks, options, q, generator);
   const Partial result =
       no_grad([&] { return ring.forward(detach(queries), detach(keys), detach(values)); });
   return record(

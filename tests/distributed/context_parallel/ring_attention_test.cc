@@ -111,6 +111,18 @@ TEST_CASE("keys and values go round once, and once more with their gradients") {
   }
 }
 
+TEST_CASE("on meta it gives shapes, sends nothing, and draws as many numbers") {
+  run_ranks(2, [](Communicator& ranks) {
+    const Tensor q = empty({1, 2, 4, 6}, {Dtype::float32, Device::meta()});
+    const Tensor v = empty({1, 2, 4, 5}, {Dtype::float32, Device::meta()});
+    Generator generator(1);
+    CHECK(ring_attention(q, q, v, ranks, {.cut = SequenceCut::zigzag, .dropout = 0.1}, generator)
+              .shape() == Shape{1, 2, 4, 5});
+    CHECK(generator.offset() == 2 * 8 * 8);
+    CHECK(ranks.traffic().bytes_sent == 0);
+  });
+}
+
 TEST_CASE("what does not fit is refused") {
   run_ranks(2, [](Communicator& ranks) {
     const auto z = [](const Shape& shape) { return zeros(shape); };
