@@ -58,6 +58,7 @@ void check(const GptOptions& o) {
     raise<ValueError>("[options] --prompt must not be empty: a model needs a token to go on with");
   }
   check(static_cast<const TrainOptions&>(o));
+  require_divides("the parts of a sequence", o.layout.sequence_parts(), "--context", shape.context);
 }
 
 }  // namespace capstan::models

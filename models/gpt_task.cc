@@ -42,16 +42,18 @@ TrainResult train(const GptOptions& options, const TextSet& text,
   GptShape shape = options.shape;
   shape.vocabulary = text.tokenizer.vocabulary_size();
   manual_seed(options.seed);
-  Task task{.name = describe(shape),
-            .model = Classifier::recorded(
-                [&] { return Classifier(std::make_unique<Gpt>(shape, options.dropout)); }),
-            .training_set = text.training,
-            .test_set = text.validation,
-            .test_batch = test_batch(shape),
-            .accuracy = "validation accuracy",
-            .unit = "tokens",
-            .units_per_sample = shape.context,
-            .tensor_plan = gpt_plan({.joined_logits = true})};
+  Task task{
+      .name = describe(shape),
+      .model = Classifier(std::make_unique<Gpt>(shape, options.dropout)),
+      .training_set = text.training,
+      .test_set = text.validation,
+      .test_batch = test_batch(shape),
+      .accuracy = "validation accuracy",
+      .unit = "tokens",
+      .units_per_sample = shape.context,
+      .tensor_plan =
+          gpt_plan({.sequence = options.layout.sequence_parallel, .joined_logits = true}),
+      .context = distributed::ContextOptions{.attention = "blocks.*.attention", .start = "drop"}};
   task.result = [bytes = text.bytes_per_token()](const Evaluation& test) {
     return fmt::format("validation loss {:.4f} nats, {:.4f} bits per byte", test.loss,
                        bits_per_byte(test, bytes));

@@ -50,8 +50,8 @@ class PipelinedModel : public Strategy {
     for (int64_t i = 0; i < count; ++i) {
       batches.next(batch);
       microbatches.push_back({.inputs = {model_.prepare(batch.inputs)},
-                              .targets = {flatten(batch.labels)},
-                              .weight = static_cast<double>(batch.size()),
+                              .targets = {own_labels(batch.labels)},
+                              .weight = weight_of(batch),
                               .generator = dropout.fork(first + i)});
     }
     const Autocast guard(model_.autocast_dtype());

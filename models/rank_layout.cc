@@ -16,32 +16,49 @@ void list(RankLayout& layout, OptionReader& reader) {
       .add("--pipeline", layout.pipeline, "Stages that the layers are dealt out to")
       .add("--schedule", layout.schedule, "Of the pipeline: gpipe, 1f1b, interleaved or zb-h1")
       .add("--chunks", layout.chunks, "Parts of each stage, with --schedule interleaved")
-      .add("--tensor", layout.tensor, "Ranks that compute each layer together");
+      .add("--context-parallel", layout.context, "Ranks that have a part of each sequence")
+      .add("--tensor", layout.tensor, "Ranks that compute each layer together")
+      .add("--sequence-parallel", layout.sequence_parallel,
+           "They have parts of the sequence between layers");
 }
 
 void check(const RankLayout& layout) {
   require(layout.zero >= 0 && layout.zero <= 3, "--zero", "0, 1, 2 or 3", layout.zero);
   require_count("--pipeline", layout.pipeline, 10'000);
   require_count("--chunks", layout.chunks, 10'000);
+  require_count("--context-parallel", layout.context, 10'000);
   require_count("--tensor", layout.tensor, 10'000);
+  if (layout.sequence_parallel && layout.tensor == 1) {
+    raise<ValueError>("[options] --sequence-parallel is of the ranks of --tensor: of 2 or more");
+  }
+  if (layout.sequence_parallel && layout.context > 1) {
+    raise<ValueError>(
+        "[options] --sequence-parallel does not go with --context-parallel: both cut sequences");
+  }
   require_choice("--schedule", layout.schedule, {"gpipe", "1f1b", "interleaved", "zb-h1"});
 }
 
+int64_t RankLayout::sequence_parts() const {
+  if (context > 1) return 2 * context;  // zigzag
+  return sequence_parallel ? tensor : 1;
+}
+
 Mesh RankLayout::mesh(int ranks) const {
-  const int64_t copy = pipeline * tensor;
-  if (ranks % copy != 0) {
+  const int64_t sample = pipeline * context * tensor;
+  if (ranks % sample != 0) {
     raise<ValueError>(
-        "[options] --pipeline {} x --tensor {} make one copy of the model, on {} ranks, which must "
-        "divide the ranks; there are {}",
-        pipeline, tensor, copy, ranks);
+        "[options] --pipeline {} x --context-parallel {} x --tensor {} are {} ranks for a sample, "
+        "which must divide the ranks; there are {}",
+        pipeline, context, tensor, sample, ranks);
   }
   return Mesh({{"pipeline", static_cast<int>(pipeline)},
-               {"data", static_cast<int>(ranks / copy)},
+               {"data", static_cast<int>(ranks / sample)},
+               {"context", static_cast<int>(context)},
                {"tensor", static_cast<int>(tensor)}});
 }
 
 std::string to_string(const RankLayout& layout, int ranks) {
-  if (layout.pipeline == 1 && layout.tensor == 1 && layout.zero == 0) return "";
+  if (layout.pipeline * layout.context * layout.tensor == 1 && layout.zero == 0) return "";
   static constexpr const char* kShared[] = {
       "", " sharing the optimizer's state", " sharing gradients and the optimizer's state",
       " sharing weights, gradients and the optimizer's state"};
@@ -51,7 +68,9 @@ std::string to_string(const RankLayout& layout, int ranks) {
   if (layout.pipeline > 1) {
     text = fmt::format("{} stages ({}) x ", layout.pipeline, layout.schedule) + text;
   }
+  if (layout.context > 1) text += fmt::format(" x {} parts of each sequence", layout.context);
   if (layout.tensor > 1) text += fmt::format(" x {} ranks a layer", layout.tensor);
+  if (layout.sequence_parallel) text += ", with parts of the sequence between layers";
   return text + '\n';
 }
 

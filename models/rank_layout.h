@@ -1,10 +1,11 @@
 // Defines RankLayout: along which axes the ranks of a run share its work.
 //
-//   pipeline x data x tensor = ranks     distributed/mesh/mesh.h shows who is where
+//   pipeline x data x context x tensor = ranks     distributed/mesh/mesh.h shows who is where
 //
 // The ranks of a "tensor" group compute each layer together, those of a "pipeline" have some of the
 // layers each, and what these make together, one copy of the model, is there once for each part of
-// the data. With `zero`, ranks of the "data" axis share out what they would have alike.
+// the data: for some of the samples ("data") and, of each, for some of the places ("context"). With
+// `zero`, the ranks of these two axes share out what they would have alike.
 #pragma once
 
 #include "distributed/mesh/mesh.h"
@@ -13,15 +14,19 @@
 namespace capstan::models {
 
 struct RankLayout {
-  int64_t zero = 0;               // a stage of distributed/fsdp/fsdp.h; 0: Ddp
-  int64_t pipeline = 1;           // stages
-  std::string schedule = "1f1b";  // or another of distributed/pipeline/schedule.h
-  int64_t chunks = 2;             // of the layers in each stage, where the schedule is interleaved
-  int64_t tensor = 1;             // ranks that share each layer
+  int64_t zero = 0;                // a stage of distributed/fsdp/fsdp.h; 0: Ddp
+  int64_t pipeline = 1;            // stages
+  std::string schedule = "1f1b";   // or another of distributed/pipeline/schedule.h
+  int64_t chunks = 2;              // of the layers in each stage, where the schedule is interleaved
+  int64_t context = 1;             // ranks that have parts of each sequence
+  int64_t tensor = 1;              // ranks that share each layer
+  bool sequence_parallel = false;  // they share out what lies between layers, too
 
   /// How the schedule deals out the layers.
   int chunks_of_stage() const { return schedule == "interleaved" ? static_cast<int>(chunks) : 1; }
-  /// Throws ValueError unless pipeline * tensor divides `ranks`.
+  /// A sequence's length must be a multiple of this.
+  int64_t sequence_parts() const;
+  /// Throws ValueError unless pipeline * context * tensor divides `ranks`.
   distributed::Mesh mesh(int ranks) const;
 };
 

@@ -3,6 +3,7 @@
 
 #include <cstring>
 
+#include "autograd/rearrange.h"
 #include "autograd/views.h"
 #include "core/raise.h"
 #include "core/sha256.h"
@@ -26,6 +27,8 @@ Axes::Axes(const distributed::Mesh& mesh, Communicator& world)
     : mesh_(mesh),
       world_(world),
       data_(split({"data"})),
+      context_(split({"context"})),
+      replicas_(context_->size() == 1 ? data_ : split({"data", "context"})),
       pipeline_(split({"pipeline"})),
       tensor_(split({"tensor"})),
       copy_(split({"pipeline", "tensor"})) {}
@@ -66,20 +69,36 @@ Strategy::Strategy(const TrainOptions& options, Task& task, const Axes& axes)
       model_(task.model),
       names_(names_of(model_.module().parameters())),
       axes_(axes) {
-  axes.data().set_all_reduce(distributed::algorithm_of(options.all_reduce));
-  if (axes.tensor().size() == 1) return;
-  if (!task.tensor_plan) {
-    raise<ValueError>("[options] --tensor {}: there is no plan by which to cut this model's layers",
-                      axes.tensor().size());
+  axes.replicas().set_all_reduce(distributed::algorithm_of(options.all_reduce));
+  if (const int ranks = axes.tensor().size(); ranks > 1) {
+    if (!task.tensor_plan) {
+      raise<ValueError>(
+          "[options] --tensor {}: there is no plan by which to cut this model's layers", ranks);
+    }
+    tensor_.emplace(model_.module(), *task.tensor_plan, axes.tensor(), model_.recipe());
   }
-  tensor_.emplace(model_.module(), *task.tensor_plan, axes.tensor(), model_.recipe());
+  if (const int ranks = axes.context().size(); ranks > 1) {
+    if (!task.context) {
+      raise<ValueError>("[options] --context-parallel {}: this model knows no sequences", ranks);
+    }
+    context_.emplace(model_.module(), *task.context, axes.context());
+  }
+}
+
+Tensor Strategy::own_labels(const Tensor& labels) const {
+  return flatten(context_ ? context_->part(labels) : labels);
+}
+
+double Strategy::weight_of(const data::Batch& batch) const {
+  return static_cast<double>(batch.size()) / axes_.context().size();
 }
 
 std::unique_ptr<distributed::GradientPath> Strategy::make_path(nn::Module& module,
                                                                const Recipe* recipe,
                                                                const std::vector<int>& order) {
-  Communicator& ranks = axes_.data();
-  const int64_t shards = options_.virtual_shards(ranks.size());
+  Communicator& ranks = axes_.replicas();
+  // Where sequences are cut, a shard is on several ranks: passes are the same ones, and sums not.
+  const int64_t shards = context_ ? 0 : options_.virtual_shards(ranks.size());
   if (options_.layout.zero > 0) {
     return std::make_unique<distributed::Fsdp>(
         module, ranks,
@@ -123,14 +142,14 @@ Pieces Strategy::optimizer_pieces(const optim::Optimizer& optimizer) {
 distributed::Groups Strategy::state() const {
   distributed::Groups state;
   for (const auto& hook : hooks_) {
-    if (hook) state.merge(hook->state(axes_.data()));
+    if (hook) state.merge(hook->state(axes_.replicas()));
   }
   return state;
 }
 
 void Strategy::load_state(const std::string& folder, const distributed::Manifest& manifest) {
   for (const auto& hook : hooks_) {
-    if (hook) hook->load(folder, manifest, axes_.data());
+    if (hook) hook->load(folder, manifest, axes_.replicas());
   }
 }
 
@@ -146,10 +165,21 @@ std::optional<Tensor> Strategy::logits(const Tensor& inputs) {
   return empty ? std::nullopt : logits;
 }
 
+std::optional<Tensor> Strategy::whole_logits(const Tensor& inputs) {
+  const std::optional<Tensor> own = logits(inputs);
+  if (!own || !context_) return own;
+  const Tensor rows = reshape(*own, {inputs.size(0), -1, own->size(1)});
+  return flatten(context_->joined(rows), 0, 1);
+}
+
 std::vector<double> Strategy::next_logits(const Tensor& inputs) {
+  // Ranks share sequences of some lengths only. What comes after the last token it does not see.
+  const int64_t count = inputs.size(1), each = options_.layout.sequence_parts();
+  const int64_t more = (count + each - 1) / each * each - count;
+  const Tensor longer = cat({inputs, zeros({1, more}, {.dtype = inputs.dtype()})}, 1);
   std::string bytes;
-  if (const std::optional<Tensor> all = logits(inputs)) {
-    const auto last = select(*all, 0, all->size(0) - 1).to_vector<double>();
+  if (const std::optional<Tensor> all = whole_logits(longer)) {
+    const auto last = select(*all, 0, count - 1).to_vector<double>();
     bytes.assign(reinterpret_cast<const char*>(last.data()), last.size() * sizeof(double));
   }
   Communicator& stages = axes_.pipeline();

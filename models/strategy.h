@@ -13,6 +13,7 @@
 #include "data/loader.h"
 #include "distributed/bucket_hook.h"
 #include "distributed/checkpoint/load.h"
+#include "distributed/context_parallel/context_parallel.h"
 #include "distributed/gradient_path.h"
 #include "distributed/tensor_parallel/tensor_parallel.h"
 #include "models/evaluate.h"
@@ -32,8 +33,11 @@ class Axes {
   int coordinate(const std::string& axis) const { return mesh_.coordinate(world_.rank(), axis); }
   distributed::Communicator& world() const { return world_; }
   distributed::Communicator& data() const { return *data_; }
+  distributed::Communicator& context() const { return *context_; }
   distributed::Communicator& pipeline() const { return *pipeline_; }
   distributed::Communicator& tensor() const { return *tensor_; }
+  /// Data and context: the ranks that have the same weights, and share gradients.
+  distributed::Communicator& replicas() const { return *replicas_; }
   /// Pipeline and tensor: the ranks that hold a copy of the model together.
   distributed::Communicator& copy() const { return *copy_; }
 
@@ -43,7 +47,7 @@ class Axes {
   const distributed::Mesh mesh_;
   distributed::Communicator& world_;
   std::vector<std::unique_ptr<distributed::Communicator>> owned_;
-  distributed::Communicator *data_, *pipeline_, *tensor_, *copy_;
+  distributed::Communicator *data_, *context_, *replicas_, *pipeline_, *tensor_, *copy_;
 };
 
 class Strategy {
@@ -63,7 +67,9 @@ class Strategy {
   /// have them. A collective of the ranks that hold a copy together.
   std::optional<Tensor> logits(const Tensor& inputs);
 
-  /// Of the last row of logits(inputs), on all ranks that hold the copy together.
+  /// Those logits of all places, where ranks have parts of each sequence. A collective, likewise.
+  std::optional<Tensor> whole_logits(const Tensor& inputs);
+  /// Of the last row of whole_logits(inputs), on all ranks that hold the copy together.
   std::vector<double> next_logits(const Tensor& inputs);
   /// Whether this rank is one of those that hold the first copy, or the only one.
   bool is_first_copy() const { return options_.layout.zero == 3 || axes_.data().rank() == 0; }
@@ -99,11 +105,17 @@ class Strategy {
   std::unique_ptr<distributed::GradientPath> make_path(nn::Module& module, const Recipe* recipe,
                                                        const std::vector<int>& order = {});
 
+  /// The labels of this rank's places, in one row.
+  Tensor own_labels(const Tensor& labels) const;
+  /// What a batch counts for on this rank: its samples, or the part that it has of each.
+  double weight_of(const data::Batch& batch) const;
+
   const TrainOptions& options_;
   Classifier& model_;
   const std::vector<std::string> names_;  // of the whole model's parameters
   const Axes& axes_;
   std::optional<distributed::TensorParallel> tensor_;
+  std::optional<distributed::ContextParallel> context_;
 
  private:
   std::vector<std::shared_ptr<distributed::BucketHook>> hooks_;  // or nulls, of each path

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "data/dataset.h"
+#include "distributed/context_parallel/context_parallel.h"
 #include "distributed/tensor_parallel/plan.h"
 #include "models/classifier.h"
 #include "models/evaluate.h"
@@ -29,6 +30,8 @@ struct Task {
 
   /// How the layers are cut for ranks that share them; none: they cannot be.
   std::optional<distributed::TensorPlan> tensor_plan = {};
+  /// Where sequences are cut for ranks that share them; none: there are no sequences.
+  std::optional<distributed::ContextOptions> context = {};
   /// What the trained model is used for in the end. A collective.
   std::function<void(Strategy&)> finally = {};
 };

@@ -71,8 +71,8 @@ class StopVote {
 
 /// The logits, on one of the ranks that have them.
 std::optional<Tensor> counted_logits(Strategy& strategy, const Axes& axes, const Tensor& inputs) {
-  std::optional<Tensor> logits = strategy.logits(inputs);
-  return axes.tensor().rank() == 0 ? logits : std::nullopt;
+  std::optional<Tensor> logits = strategy.whole_logits(inputs);
+  return axes.tensor().rank() == 0 && axes.context().rank() == 0 ? logits : std::nullopt;
 }
 
 double finite(double loss, int64_t step) {
@@ -165,7 +165,7 @@ TrainResult train(const TrainOptions& options, Task& task, Communicator& communi
       path.after_step();
       optimizer->zero_grad();
 
-      const auto samples = static_cast<int64_t>(path.weight());
+      const int64_t samples = std::llround(path.weight());  // parts of sequences are fractions
       state.step += 1;
       state.samples += samples;
       result.stopped = vote.result();

@@ -29,8 +29,8 @@ class WholeModel : public Strategy {
         path_->backward_without_data(sync);
         continue;
       }
-      const Tensor logits = model_(batch.inputs), labels = flatten(batch.labels);
-      path_->backward(cross_entropy(logits, labels), static_cast<double>(batch.size()), sync);
+      const Tensor logits = model_(batch.inputs), labels = own_labels(batch.labels);
+      path_->backward(cross_entropy(logits, labels), weight_of(batch), sync);
       made.correct += count_correct(logits, labels);
       made.samples += labels.numel();
     }

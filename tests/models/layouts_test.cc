@@ -184,18 +184,31 @@ TEST_CASE("a run that is stopped goes on under any other layout") {
 TEST_CASE("layers that several ranks compute give the same numbers up to rounding") {
   GptRun run;
   run.options.steps = 20;
-  run.options.dropout = 0;
   run.options.dtype = "float64";
-  const TrainResult alone = run.train_on({1, {}});
-  for (const Row& row : std::vector<Row>{{2, {.tensor = 2}},
-                                         {4, {.tensor = 4}},
-                                         {4, {.tensor = 2}},
-                                         {4, {.zero = 3, .tensor = 2}},
-                                         {4, {.pipeline = 2, .tensor = 2}},
-                                         {8, {.zero = 1, .pipeline = 2, .tensor = 2}},
-                                         {8, {.zero = 3, .pipeline = 2, .tensor = 2}}}) {
+  run.options.sample = 9;  // and of lengths that the ranks do not divide
+  std::string alone_wrote, wrote;
+  const TrainResult alone = run.train_on({1, {}}, &alone_wrote);
+  for (const Row& row :
+       std::vector<Row>{{2, {.tensor = 2}},
+                        {4, {.tensor = 4}},
+                        {4, {.tensor = 2}},
+                        {4, {.zero = 3, .tensor = 2}},
+                        {4, {.pipeline = 2, .tensor = 2}},
+                        {8, {.zero = 1, .pipeline = 2, .tensor = 2}},
+                        {2, {.tensor = 2, .sequence_parallel = true}},
+                        {4, {.tensor = 4, .sequence_parallel = true}},
+                        {8, {.pipeline = 2, .tensor = 2, .sequence_parallel = true}},
+                        {2, {.context = 2}},
+                        {4, {.context = 4}},
+                        {4, {.context = 2}},
+                        {4, {.zero = 2, .context = 2}},
+                        {4, {.zero = 3, .context = 2}},
+                        {4, {.context = 2, .tensor = 2}},
+                        {4, {.pipeline = 2, .context = 2}},
+                        {8, {.zero = 1, .pipeline = 2, .context = 2, .tensor = 2}}}) {
     CAPTURE(describe(row));
-    const TrainResult shared = run.train_on(row);
+    const TrainResult shared = run.train_on(row, &wrote);
+    CHECK(wrote == alone_wrote);
     for (size_t i = 0; i < alone.steps.size(); ++i) {
       CHECK(shared.steps[i].loss == doctest::Approx(alone.steps[i].loss).epsilon(1e-11));
       CHECK(*shared.steps[i].gradient_norm ==
@@ -203,13 +216,32 @@ TEST_CASE("layers that several ranks compute give the same numbers up to roundin
     }
     CHECK(shared.test->loss == doctest::Approx(alone.test->loss).epsilon(1e-11));
   }
-  // Stopped in slices, continued whole.
-  run.options.checkpoint = run.folder.file("checkpoint");
-  run.options.steps = 10;
-  run.train_on({4, {.zero = 3, .tensor = 2}});
+  // Stopped in slices or parts of sequences, continued whole.
+  for (const Row& row :
+       std::vector<Row>{{4, {.zero = 3, .tensor = 2}}, {4, {.zero = 1, .context = 2}}}) {
+    CAPTURE(describe(row));
+    run.options.checkpoint = run.folder.file(fmt::format("checkpoint{}", row.layout.context));
+    run.options.steps = 10;
+    run.options.resume = false;
+    run.train_on(row);
+    run.options.steps = 20;
+    run.options.resume = true;
+    CHECK(run.train_on({1, {}}).test->loss == doctest::Approx(alone.test->loss).epsilon(1e-11));
+  }
+}
+
+TEST_CASE("in float32 the losses of such layouts agree to 1e-5") {
+  GptRun run;
   run.options.steps = 20;
-  run.options.resume = true;
-  CHECK(run.train_on({1, {}}).test->loss == doctest::Approx(alone.test->loss).epsilon(1e-11));
+  const TrainResult alone = run.train_on({1, {}});
+  for (const Row& row : std::vector<Row>{{2, {.tensor = 2, .sequence_parallel = true}},
+                                         {4, {.context = 2, .tensor = 2}}}) {
+    CAPTURE(describe(row));
+    const TrainResult shared = run.train_on(row);
+    for (size_t i = 0; i < alone.steps.size(); ++i) {
+      CHECK(std::abs(shared.steps[i].loss - alone.steps[i].loss) < 1e-5);
+    }
+  }
 }
 
 TEST_CASE("however ranks share a model, none of them makes all of it") {
@@ -255,10 +287,12 @@ TEST_CASE("layouts that there cannot be are refused on every rank") {
     CHECK_THROWS_WITH_AS(run.train_on(row), doctest::Contains(text), Error);
   };
   CHECK_THROWS_WITH_AS(run.train_on({3, {.pipeline = 2}}),
-                       doctest::Contains("--pipeline 2 x --tensor 1 make one copy of the model, on "
-                                         "2 ranks, which must divide the ranks; there are 3"),
+                       doctest::Contains("--pipeline 2 x --context-parallel 1 x --tensor 1 are 2 "
+                                         "ranks for a sample, which must divide the ranks; there "
+                                         "are 3"),
                        ValueError);
   refuse({3, {.tensor = 3}}, "heads");
+  refuse({3, {.context = 3}}, "the parts of a sequence must divide --context, got 6 and 8");
   refuse({6, {.pipeline = 6}}, "need a layer each, the model has 5");
   run.options.global_batch = 3;
   run.options.reproducible = 0;

@@ -54,6 +54,22 @@ done
 run 4 --pipeline 2 --tensor 2 --steps 3 --sample 5 || fail "a run of stages and slices failed: $(cat "$work/err")"
 grep -q '2 stages (1f1b) x 1 part of the data x 2 ranks a layer' "$work/out" || fail "no layout: $(cat "$work/out")"
 
+# Ranks that share layers or sequences: the same losses, but for rounding.
+losses() {
+  grep '"loss"' "$1" | sed 's/.*"loss": *\([0-9.e-]*\).*/\1/'
+}
+for layout in "2 --tensor 2" "2 --tensor 2 --sequence-parallel" "2 --context-parallel 2" "3 --context-parallel 3" \
+  "4 --context-parallel 2 --zero 3" "6 --context-parallel 3" "8 --context-parallel 2 --tensor 2"; do
+  set -- $layout
+  shape="--context 48 --steps 10 --global-batch 24 --reproducible 8 --dropout 0.1 --dtype float64"
+  [ -f "$work/losses" ] || { run 1 $shape --metrics "$work/metrics1" && losses "$work/metrics1" >"$work/losses"; } ||
+    fail "a run of longer samples failed: $(cat "$work/err")"
+  run "$@" $shape --metrics "$work/metrics2" || fail "a run on $layout failed: $(cat "$work/err")"
+  losses "$work/metrics2" | paste "$work/losses" - |
+    awk '{ d = $1 - $2; if (d < 0) d = -d; if (!(d < 1e-9)) bad = 1; n++ } END { exit bad || n != 10 }' ||
+    fail "1 and $layout have different losses: $(losses "$work/metrics2" | paste "$work/losses" -)"
+done
+
 # A run that is stopped goes on, on other ranks, and ends with the same weights.
 options="--global-batch 32 --dropout 0.1 --checkpoint $work/two"
 run 2 $options --steps 11 && run 1 $options --steps 30 --resume || fail "a resumed run failed: $(cat "$work/err")"
@@ -66,6 +82,8 @@ run 2 --tokenizer "$work/tokenizer.json" --steps 2 --sample 5 --rotary --rms-nor
 refuse "nowhere" --text "$work/nowhere"
 refuse "must be more than --context 16" --text "$work/short"
 refuse "there are" --pipeline 3
+refuse "there are" --context-parallel 3 --context 18
+refuse "must divide --context, got 4 and 18" --context-parallel 2 --context 18
 refuse "--tensor must be in [1, " --tensor 0
 refuse "--heads must divide --width, got 3 and 16" --heads 3
 refuse "nowhere.json" --tokenizer "$work/nowhere.json"

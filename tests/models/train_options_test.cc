@@ -143,8 +143,19 @@ TEST_CASE("layouts arrive, and what follows from them") {
       "2 stages (interleaved) x 3 parts of the data sharing gradients and the optimizer's state x "
       "4 ranks a layer\n");
   CHECK_THROWS_WITH_AS(o.layout.mesh(12),
-                       doctest::Contains("on 8 ranks, which must divide the ranks; there are 12"),
+                       doctest::Contains("are 8 ranks for a sample, which must divide the ranks; "
+                                         "there are 12"),
                        ValueError);
+  const RankLayout sequences = parse_line("--context-parallel 3 --tensor 2").options.layout;
+  CHECK(sequences.mesh(12).size("context") == 3);
+  CHECK(sequences.mesh(12).size("data") == 2);
+  CHECK(sequences.sequence_parts() == 6);
+  CHECK(to_string(sequences, 12) ==
+        "2 parts of the data x 3 parts of each sequence x 2 ranks a layer\n");
+  const RankLayout between = parse_line("--tensor 2 --sequence-parallel").options.layout;
+  CHECK(between.sequence_parts() == 2);
+  CHECK(to_string(between, 2) ==
+        "1 part of the data x 2 ranks a layer, with parts of the sequence between layers\n");
   CHECK(to_string(RankLayout{}, 4) == "");
   CHECK(RankLayout{.schedule = "gpipe", .chunks = 3}.chunks_of_stage() == 1);
 
@@ -222,12 +233,16 @@ TEST_CASE("impossible options are refused") {
   refuse({"--zero", "4"}, "--zero must be 0, 1, 2 or 3, got 4");
   refuse({"--zero", "-1"}, "--zero must be 0, 1, 2 or 3, got -1");
   refuse({"--schedule", "2f2b"}, "--schedule must be gpipe, 1f1b, interleaved or zb-h1, got 2f2b");
-  for (const char* option : {"--pipeline", "--tensor", "--chunks", "--microbatches"}) {
+  for (const char* option :
+       {"--pipeline", "--tensor", "--context-parallel", "--chunks", "--microbatches"}) {
     refuse({option, "0"}, std::string(option) + " must be in [1, ");
   }
   refuse({"--microbatches", "4"}, "--microbatches are of a --pipeline");
   refuse({"--microbatches", "4", "--accumulate", "2"}, "excludes");
   refuse({"--pipeline", "2", "--global-batch", "10", "--microbatches", "4"}, "cannot be cut into");
+  refuse({"--sequence-parallel"}, "--sequence-parallel is of the ranks of --tensor: of 2 or more");
+  refuse({"--tensor", "2", "--sequence-parallel", "--context-parallel", "2"},
+         "--sequence-parallel does not go with --context-parallel");
   refuse({"--compress", "powersgd", "--tensor", "2"}, "--compress powersgd does not go with");
   refuse({"--zero", "1", "--compress", "bfloat16"}, "--zero 1 does not go with --compress");
   refuse({"--zero", "2", "--check-replicas", "3"}, "--zero 2 does not go with --compress");
