@@ -68,6 +68,13 @@ void settle(TrainOptions& o, const OptionReader& reader) {
     raise<ValueError>("[options] --momentum and --nesterov belong to --optimizer sgd, not adamw");
   }
   if (o.momentum == 0 && !nesterov) o.nesterov = false;
+  if (o.layout.zero > 0 && reader.given("--bucket-mb")) {
+    raise<ValueError>(
+        "[options] --bucket-mb does not go with --zero {}: there the gradients of a unit, a block "
+        "of "
+        "the model, leave together",
+        o.layout.zero);
+  }
 }
 
 // Comparisons are written so that a NaN fails them.

@@ -37,14 +37,14 @@ class Walk : public MemberVisitor {
   std::string prefix_;
 };
 
-/// Calls change(tensor) once for each distinct parameter and buffer and gives all its handles the
-/// result.
+/// Calls change(old, buffer) once for each distinct parameter, with null, and buffer, and gives all
+/// its handles the result.
 void replace_tensors(Module& module,
-                     const std::function<Tensor(const Tensor& old, bool is_statistic)>& change) {
+                     const std::function<Tensor(const Tensor& old, const Buffer* buffer)>& change) {
   std::unordered_map<const TensorBody*, Tensor> replaced;
-  const auto replace = [&](const Tensor& old, bool is_statistic) {
+  const auto replace = [&](const Tensor& old, const Buffer* buffer) {
     auto [entry, is_new] = replaced.try_emplace(&old.body());
-    if (is_new) entry->second = change(old, is_statistic);
+    if (is_new) entry->second = change(old, buffer);
     return entry->second;
   };
   // The old tensors stay alive until the end, so that no address is used for two of them.
@@ -52,11 +52,11 @@ void replace_tensors(Module& module,
   Walk walk;
   walk.on_parameter = [&](const std::string&, Parameter& p) {
     old.push_back(p);
-    static_cast<Tensor&>(p) = replace(p, false);
+    static_cast<Tensor&>(p) = replace(p, nullptr);
   };
   walk.on_buffer = [&](const std::string&, Buffer& b) {
     old.push_back(b);
-    static_cast<Tensor&>(b) = replace(b, b.policy == BufferPolicy::averaged);
+    static_cast<Tensor&>(b) = replace(b, &b);
   };
   walk.run(module);
 }
@@ -65,6 +65,17 @@ void replace_tensors(Module& module,
 Tensor leaf_like(const Tensor& old, Tensor fresh) {
   require_grad(fresh, old.requires_grad());
   return fresh;
+}
+
+/// Gives floating point members the dtype for a buffer, or for a parameter (null); others count or
+/// index, and keep theirs.
+void convert(Module& module, const std::function<Dtype(const Buffer* buffer)>& dtype_of) {
+  replace_tensors(module, [&](const Tensor& old, const Buffer* buffer) {
+    if (!is_floating(old.dtype())) return old;
+    Tensor converted = empty(old.shape(), {dtype_of(buffer), old.device()});
+    copy_elements(old, converted);
+    return leaf_like(old, converted);
+  });
 }
 
 }  // namespace
@@ -122,7 +133,7 @@ void Module::train(bool on) {
 }
 
 void Module::to(Device device) {
-  replace_tensors(*this, [&](const Tensor& old, bool) {
+  replace_tensors(*this, [&](const Tensor& old, const Buffer*) {
     Tensor moved = empty(old.shape(), {old.dtype(), device});
     copy_elements(old, moved);
     return leaf_like(old, moved);
@@ -130,15 +141,16 @@ void Module::to(Device device) {
 }
 
 void Module::to(Dtype dtype) {
-  replace_tensors(*this, [&](const Tensor& old, bool is_statistic) {
-    // Integer buffers count or index; they keep their dtype.
-    if (!is_floating(old.dtype())) return old;
+  convert(*this, [&](const Buffer* buffer) {
     // In 16 bits, what each step adds to a running average would be lost.
-    Tensor converted =
-        empty(old.shape(), {is_statistic ? compute_dtype(dtype) : dtype, old.device()});
-    copy_elements(old, converted);
-    return leaf_like(old, converted);
+    return buffer && buffer->policy == BufferPolicy::averaged ? compute_dtype(dtype) : dtype;
   });
+}
+
+void Module::to(Dtype parameters, Dtype buffers) {
+  check_floating("to", parameters);
+  check_floating("to", buffers);
+  convert(*this, [&](const Buffer* buffer) { return buffer ? buffers : parameters; });
 }
 
 void tie(Parameter& a, Parameter& b) {

@@ -124,7 +124,12 @@ class Module {
   /// Moves or converts parameters and buffers, in place. Do it before an optimizer or a strategy is
   /// attached: gradients and hooks do not move along.
   void to(Device device);
+  /// Integers stay as they are; averaged buffers, running statistics, are float32 where `dtype` has
+  /// 16 bits.
   void to(Dtype dtype);
+  /// The same, with a dtype of their own for all floating point buffers. Throws DtypeError, before
+  /// anything is changed, for a dtype that is not floating point.
+  void to(Dtype parameters, Dtype buffers);
 
   /// Run around forward whenever the module is called. `outputs` holds the result if it is a
   /// tensor.

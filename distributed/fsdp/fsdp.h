@@ -48,8 +48,10 @@
 // rank's own first (reducer.h), so the two exclude each other.
 //
 // In half precision, model.to(Dtype::bfloat16) before: weights, gradients and gathers then take
-// 2 bytes; the optimizer keeps float32 master weights of its shards (optim/optimizer.h), running
-// statistics stay float32 (nn/module.h), and `reduce_dtype` is that of the sums.
+// 2 bytes; the optimizer keeps float32 master weights of its shards (optim/optimizer.h), and
+// `reduce_dtype` is that of the sums. Buffers are whole on every rank, so their dtype is the
+// model's affair, not this one's: to(Dtype) leaves running statistics in float32, which 16 bits
+// would stop, and to(parameters, buffers) has it any other way (nn/module.h).
 #pragma once
 
 #include <optional>

@@ -25,8 +25,10 @@
 //
 // Prefetch: what was needed next last time is fetched as soon as a unit is there, so that it
 // travels while the unit computes. At most two units, beside those around them, have memory at a
-// time; it comes from the allocator's free list and goes back to it, so that after the first pass
-// no gather asks the system for memory.
+// time. It is the same memory again and again: the allocator keeps what a unit gives back for the
+// next request of its size class (core/allocator.h), so that there is no need of an arena here. The
+// first pass asks the system for what one unit needs, the second, the first to prefetch, for one
+// more, and no later one for anything.
 //
 // In a pipeline, passes of several microbatches take turns, on ranks whose microbatches may have no
 // data, and each would gather all units anew. There hold_all() gathers every unit once, in one

@@ -245,6 +245,7 @@ TEST_CASE("impossible options are refused") {
          "--sequence-parallel does not go with --context-parallel");
   refuse({"--compress", "powersgd", "--tensor", "2"}, "--compress powersgd does not go with");
   refuse({"--zero", "1", "--compress", "bfloat16"}, "--zero 1 does not go with --compress");
+  refuse({"--zero", "1", "--bucket-mb", "25"}, "--bucket-mb does not go with --zero 1");
   refuse({"--zero", "2", "--check-replicas", "3"}, "--zero 2 does not go with --compress");
   refuse({"--compress", "zip"}, "--compress must be none, bfloat16, float16 or powersgd, got zip");
   refuse({"--global-batch", "16", "--reproducible", "8", "--compress", "bfloat16"},

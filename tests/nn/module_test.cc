@@ -143,6 +143,33 @@ TEST_CASE("a tied parameter is one parameter under its first name") {
                        ShapeError);
 }
 
+TEST_CASE("buffers follow the parameters' dtype, or have their own") {
+  Block block;
+  block.scratch.emplace(full({1}, 1.0 / 3), BufferPolicy::averaged);
+  Block same = block.clone(), apart = block.clone();
+  same.to(Dtype::bfloat16);
+  CHECK(same.first.weight.dtype() == Dtype::bfloat16);
+  CHECK(same.average.dtype() == Dtype::bfloat16);
+  CHECK(same.scratch->dtype() == Dtype::float32);
+  CHECK(same.count.dtype() == Dtype::int64);
+
+  tie(apart.first.weight, apart.more[1].weight);
+  apart.to(Dtype::bfloat16, Dtype::float64);
+  CHECK(apart.first.weight.dtype() == Dtype::bfloat16);
+  CHECK(apart.first.weight.requires_grad());
+  CHECK(apart.more[1].weight.same(apart.first.weight));
+  CHECK(apart.average.dtype() == Dtype::float64);
+  CHECK(apart.scratch->item<float>() == block.scratch->item<float>());
+  CHECK(apart.count.dtype() == Dtype::int64);
+  apart.to(Dtype::float32, Dtype::float16);
+  CHECK(apart.first.weight.dtype() == Dtype::float32);
+  CHECK(apart.scratch->dtype() == Dtype::float16);  // asked for
+
+  CHECK_THROWS_AS(apart.to(Dtype::float64, Dtype::int32), DtypeError);
+  CHECK_THROWS_AS(apart.to(Dtype::int32, Dtype::float64), DtypeError);
+  CHECK(apart.first.weight.dtype() == Dtype::float32);
+}
+
 TEST_CASE("a copy uses the same parameters, a clone its own") {
   Pair pair;
   Pair copy = pair, clone = pair.clone();

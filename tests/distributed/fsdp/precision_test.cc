@@ -2,7 +2,9 @@
 #include <doctest/doctest.h>
 
 #include <cmath>
+#include <tuple>
 
+#include "autograd/reduce.h"
 #include "core/error.h"
 #include "optim/clip.h"
 #include "tests/distributed/fsdp/fsdp_models.h"
@@ -73,6 +75,45 @@ TEST_CASE("half precision: sums in float32 on request, master weights of the sha
     for (int stage : {1, 2, 3}) {
       CHECK(train_half(c, stage, {}) == doctest::Approx(expected).epsilon(0.1));
       CHECK(train_half(c, stage, Dtype::float32) == doctest::Approx(expected).epsilon(0.1));
+    }
+  });
+}
+
+/// A layer whose result is scaled by a table, and whose mean is remembered.
+struct Scaled : nn::Module {
+  nn::Linear in{7, 5};
+  nn::Buffer table{full({5}, 1.0 / 3), nn::BufferPolicy::replicated};
+  nn::Buffer average{zeros({5}), nn::BufferPolicy::averaged};
+  CAPSTAN_MODULE(Scaled, in, table, average)
+  Tensor forward(const Tensor& x) {
+    const Tensor y = in(x);
+    if (grad_enabled()) copy_elements(mean(cast(detach(y), average.dtype()), {0}), average);
+    return y * cast(table, y.dtype());
+  }
+};
+
+TEST_CASE("the three dtypes of mixed precision: parameters, sums, buffers") {
+  run_ranks(2, [](Communicator& c) {
+    for (int stage : {1, 2, 3}) {
+      for (const auto& [wide, table, average] : {std::tuple{false, Dtype::bfloat16, Dtype::float32},
+                                                 {true, Dtype::float64, Dtype::float64}}) {
+        Scaled model;
+        if (wide) {
+          model.to(Dtype::bfloat16, Dtype::float64);
+        } else {
+          model.to(Dtype::bfloat16);
+        }
+        Fsdp fsdp(model, c, {.stage = stage, .reduce_dtype = Dtype::float32});
+        const Samples s = samples(0, c.rank(), 4);
+        fsdp.backward(cross_entropy(model(cast(s.x, Dtype::bfloat16)), s.y), 4);
+        CHECK(fsdp.parameters()[0].second.dtype() == Dtype::bfloat16);
+        CHECK(model.table.dtype() == table);
+        CHECK(model.average.dtype() == average);
+        const std::vector<double> mine = model.average.to_vector<double>();
+        const Tensor first = from_vector(mine, {5});
+        c.broadcast(first, 0).wait();
+        CHECK(first.to_vector<double>() == mine);  // averaged over the ranks
+      }
     }
   });
 }
