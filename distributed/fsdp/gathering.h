@@ -27,8 +27,7 @@
 // travels while the unit computes. At most two units, beside those around them, have memory at a
 // time. It is the same memory again and again: the allocator keeps what a unit gives back for the
 // next request of its size class (core/allocator.h), so that there is no need of an arena here. The
-// first pass asks the system for what one unit needs, the second, the first to prefetch, for one
-// more, and no later one for anything.
+// first step asks the system for what two units need, and no later one for anything.
 //
 // All gathers go through a communicator of their own, so their order is that of the units alone,
 // whatever the gradients do. A rank without data makes the gathers that passes with data make:
