@@ -27,8 +27,7 @@
 // travels while the unit computes. At most two units, beside those around them, have memory at a
 // time. It is the same memory again and again: the allocator keeps what a unit gives back for the
 // next request of its size class (core/allocator.h), so that there is no need of an arena here. The
-// first pass asks the system for what one unit needs, the second, the first to prefetch, for one
-// more, and no later one for anything.
+// first step asks the system for what two units need, and no later one for anything.
 //
 // In a pipeline, passes of several microbatches take turns, on ranks whose microbatches may have no
 // data, and each would gather all units anew. There hold_all() gathers every unit once, in one
