@@ -1,7 +1,11 @@
 #include "models/whole_model.h"
 
+#include "autograd/arithmetic.h"
+#include "autograd/engine.h"
+#include "autograd/reduce.h"
 #include "autograd/softmax.h"
 #include "autograd/views.h"
+#include "core/create.h"
 
 namespace capstan::models {
 namespace {
@@ -19,7 +23,9 @@ class WholeModel : public Strategy {
  public:
   WholeModel(const TrainOptions& options, Task& task, const Axes& axes,
              const std::vector<int>& order)
-      : Strategy(options, task, axes), path_(make_path(model_.module(), order)) {}
+      : Strategy(options, task, axes),
+        more_loss_(task.more_loss),
+        path_(make_path(model_.module(), order)) {}
 
   distributed::GradientPath& path() override { return *path_; }
   std::vector<nn::Module*> modules() override { return {&model_.module()}; }
@@ -33,11 +39,12 @@ class WholeModel : public Strategy {
       const Sync sync = i == count - 1 ? Sync::yes : Sync::no;
       default_generator() = dropout.fork(first + i);
       if (batch.size() == 0) {
-        path_->backward_without_data(sync);
+        without_data(batch.inputs, sync);
         continue;
       }
       const Tensor logits = model_(batch.inputs), labels = own_labels(batch.labels);
-      path_->backward(cross_entropy(logits, labels), weight_of(batch), sync);
+      const Tensor loss = cross_entropy(logits, labels);
+      path_->backward(more_loss_ ? loss + more_loss_() : loss, weight_of(batch), sync);
       made.correct += count_correct(logits, labels);
       made.samples += labels.numel();
     }
@@ -48,7 +55,7 @@ class WholeModel : public Strategy {
     const bool empty = inputs.size(0) == 0;
     // Where weights are shared out a forward pass is a collective of all ranks: one without samples
     // takes part with a blank one.
-    if (empty && options_.layout.zero < 3) return std::nullopt;
+    if (empty && !all_make_a_pass()) return std::nullopt;
     const NoGrad guard;
     model_.module().eval();
     const Tensor logits = model_(empty ? blank(inputs) : inputs);
@@ -57,6 +64,18 @@ class WholeModel : public Strategy {
   }
 
  private:
+  void without_data(const Tensor& inputs, Sync sync) {
+    if (!options_.layout.spread_experts) return path_->backward_without_data(sync);
+    // Others' tokens come to this rank's experts: it makes a pass, whose own sample counts nothing.
+    path_->pass(
+        [&] {
+          const Tensor loss = sum(model_(blank(inputs)));
+          capstan::backward(loss, {.seed = zeros_like(loss)});
+        },
+        {.weight = 0}, sync);
+  }
+
+  const std::function<Tensor()> more_loss_;
   const std::unique_ptr<distributed::GradientPath> path_;
 };
 
