@@ -66,6 +66,10 @@ void Ddp::window_ends() {
   if (options_.check_replicas > 0 && windows_ % options_.check_replicas == 0) check_replicas();
 }
 
+std::vector<int> Ddp::order() const {
+  return options_.spread.empty() ? ReducedPath::order() : std::vector<int>{};
+}
+
 ExactSum Ddp::squares_of_gradients() { return optim::squares_of_gradients(parameters()); }
 
 double Ddp::clip_grad_norm(double limit) { return optim::clip_grad_norm(parameters(), limit); }

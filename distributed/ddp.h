@@ -71,6 +71,8 @@ class Ddp : public ReducedPath {
   /// DtypeError as AveragedBuffers and the hook do. Model and communicator must outlive the Ddp.
   Ddp(nn::Module& model, Communicator& communicator, DdpOptions options = {});
 
+  /// Empty with `spread` parameters: ranks that hold them otherwise have other numbers.
+  std::vector<int> order() const override;
   ExactSum squares_of_gradients() override;
   double clip_grad_norm(double limit) override;
 

@@ -25,6 +25,9 @@ const GptShape& checked(const GptShape& shape) {
     raise<ValueError>("[gpt] rotary positions need heads of an even width, got {} / {}",
                       shape.width, shape.heads);
   }
+  if (shape.experts > 0 && shape.swiglu) {
+    raise<ValueError>("[gpt] experts are of GELU, not of SwiGLU");
+  }
   return shape;
 }
 
@@ -67,12 +70,21 @@ GptBlock::GptBlock(const GptShape& shape, double dropout)
       attention(shape.width, shape.heads,
                 {.groups = shape.groups, .rotary = shape.rotary, .dropout = dropout}),
       feed_forward_norm(shape),
-      feed_forward(shape),
-      drop(dropout) {}
+      drop(dropout) {
+  if (shape.experts == 0) {
+    feed_forward.emplace(shape);
+  } else {
+    mixture.emplace(shape.width, distributed::MixtureOptions{.experts = shape.experts,
+                                                             .chosen = shape.chosen,
+                                                             .hidden = shape.hidden(),
+                                                             .own_balance = true});
+  }
+}
 
 Tensor GptBlock::forward(const Tensor& x) {
   const Tensor y = x + drop(attention(attention_norm(x), AttentionOptions{.causal = true}));
-  return y + drop(feed_forward(feed_forward_norm(y)));
+  const Tensor z = feed_forward_norm(y);
+  return y + drop(mixture ? (*mixture)(z) : (*feed_forward)(z));
 }
 
 Gpt::Gpt(const GptShape& given, double dropout)
@@ -95,6 +107,15 @@ Tensor Gpt::embed(const Tensor& indices) {
   Tensor x = tokens(indices);
   if (positions) x = x + slice(positions->weight, 0, 0, indices.size(1));
   return drop(x);
+}
+
+Tensor Gpt::balance() const {
+  Tensor sum;
+  for (const GptBlock& block : blocks) {
+    if (!block.mixture) continue;
+    sum = sum.defined() ? sum + block.mixture->balance : block.mixture->balance;
+  }
+  return sum.defined() ? sum * 0.01 : sum;
 }
 
 nn::Layers Gpt::layers() {

@@ -5,9 +5,11 @@
 //   tokens -> vectors + positions -> blocks -> norm -> vectors' products with the table -> logits
 //
 // Options make it a model of LLaMA's kind (Touvron et al., "LLaMA: open and efficient foundation
-// language models", 2023): rotary positions, RMSNorm, SwiGLU, grouped queries.
+// language models", 2023): rotary positions, RMSNorm, SwiGLU, grouped queries. With `experts`, each
+// feed-forward part is a mixture of them.
 #pragma once
 
+#include "distributed/expert_parallel/mixture_of_experts.h"
 #include "nn/attention.h"
 #include "nn/chain.h"
 #include "nn/embedding.h"
@@ -26,6 +28,8 @@ struct GptShape {
   bool rms_norm = false;  // in place of LayerNorm
   bool swiglu = false;    // in place of GELU
   int64_t groups = 0;     // heads of keys and values; 0: all heads
+  int64_t experts = 0;    // feed-forward parts of each block; 0: one, that all tokens pass
+  int64_t chosen = 2;     // experts that take each token
 
   /// Of the feed-forward part: 4 width; with SwiGLU, which has three matrices and not two, 8/3
   /// width, rounded up to a multiple of 8.
@@ -63,9 +67,11 @@ struct GptBlock : nn::Module {
   GptNorm attention_norm;
   nn::MultiheadAttention attention;
   GptNorm feed_forward_norm;
-  GptFeedForward feed_forward;
+  std::optional<GptFeedForward> feed_forward;
+  std::optional<distributed::MixtureOfExperts> mixture;  // in its place
   nn::Dropout drop;
-  CAPSTAN_MODULE(GptBlock, attention_norm, attention, feed_forward_norm, feed_forward, drop)
+  CAPSTAN_MODULE(GptBlock, attention_norm, attention, feed_forward_norm, feed_forward, mixture,
+                 drop)
 
   Tensor forward(const Tensor& x);
 };
@@ -77,7 +83,8 @@ struct Gpt : nn::Module {
   /// as GPT-2's: normal with deviation 0.02, those of the last layer of each part divided by
   /// sqrt(2 layers), biases 0. Throws ValueError for sizes below 1, heads that do not divide the
   /// width (or, with rotary positions, not into even parts), groups that do not divide the heads,
-  /// and a dropout outside [0, 1).
+  /// a dropout outside [0, 1), and experts as
+  /// MixtureOfExperts does, or with SwiGLU.
   explicit Gpt(const GptShape& shape, double dropout = 0);
 
   GptShape shape;
@@ -92,6 +99,9 @@ struct Gpt : nn::Module {
   /// Throws ShapeError for anything but [batch, n] with n from 1 to `context`; ValueError for a
   /// token outside the vocabulary.
   Tensor forward(const Tensor& indices);
+  /// Of the last call: what keeps the experts in use, for the loss of a batch; a hundredth of the
+  /// sum of the mixtures' (Fedus et al., section 2.2). Undefined without experts.
+  Tensor balance() const;
   /// "embedding", "blocks.0" and so on, "head".
   nn::Layers layers();
 

@@ -16,7 +16,9 @@ void list(GptOptions& o, OptionReader& reader) {
       .add("--rotary", o.shape.rotary, "Rotary positions in place of learned ones")
       .add("--rms-norm", o.shape.rms_norm, "RMSNorm in place of LayerNorm")
       .add("--swiglu", o.shape.swiglu, "SwiGLU in place of GELU")
-      .add("--groups", o.shape.groups, "Heads of keys and values, 0 for all heads");
+      .add("--groups", o.shape.groups, "Heads of keys and values, 0 for all heads")
+      .add("--experts", o.shape.experts, "Feed-forward parts of each block, 0 for no mixture")
+      .add("--chosen", o.shape.chosen, "Experts that take each token");
   reader.group("Data")
       .add("--text", o.text, "Text file, plain or gzip; its last tenth is for validation")
       .of_rank()  // a machine may keep its copies elsewhere
@@ -56,6 +58,22 @@ void check(const GptOptions& o) {
           o.temperature);
   if (o.sample > 0 && o.prompt.empty()) {
     raise<ValueError>("[options] --prompt must not be empty: a model needs a token to go on with");
+  }
+  require(shape.experts >= 0 && shape.experts <= 10'000, "--experts", "in [0, 10000]",
+          shape.experts);
+  require_count("--chosen", shape.chosen, 10'000);
+  if (shape.experts > 0) {
+    if (shape.chosen > shape.experts) {
+      raise<ValueError>("[options] --chosen {} of --experts {}: there are not so many",
+                        shape.chosen, shape.experts);
+    }
+    if (shape.swiglu || o.layout.tensor * o.layout.pipeline * o.layout.context > 1) {
+      raise<ValueError>(
+          "[options] --experts does not go with --swiglu, --tensor, --pipeline and "
+          "--context-parallel");
+    }
+  } else if (o.layout.spread_experts) {
+    raise<ValueError>("[options] --expert-parallel needs --experts");
   }
   check(static_cast<const TrainOptions&>(o));
   require_divides("the parts of a sequence", o.layout.sequence_parts(), "--context", shape.context);

@@ -22,6 +22,9 @@ std::string describe(const GptShape& shape) {
   if (shape.rms_norm) name += ", RMSNorm";
   if (shape.swiglu) name += ", SwiGLU";
   if (shape.groups > 0) name += fmt::format(", {} groups", shape.groups);
+  if (shape.experts > 0) {
+    name += fmt::format(", {} experts, {} chosen", shape.experts, shape.chosen);
+  }
   return name;
 }
 
@@ -44,7 +47,8 @@ TrainResult train(const GptOptions& options, const TextSet& text,
   manual_seed(options.seed);
   Task task{
       .name = describe(shape),
-      .model = Classifier(std::make_unique<Gpt>(shape, options.dropout)),
+      .model = Classifier::recorded(
+          [&] { return Classifier(std::make_unique<Gpt>(shape, options.dropout)); }),
       .training_set = text.training,
       .test_set = text.validation,
       .test_batch = test_batch(shape),
@@ -61,6 +65,9 @@ TrainResult train(const GptOptions& options, const TextSet& text,
   task.details = [](const Evaluation& test) {
     return fmt::format("accuracy {:.2f} %", 100 * test.accuracy());
   };
+  if (shape.experts > 0) {
+    task.more_loss = [gpt = dynamic_cast<Gpt*>(&task.model.module())] { return gpt->balance(); };
+  }
   if (options.sample > 0) {
     task.finally = [&](Strategy& strategy) {
       if (!strategy.is_first_copy()) return;

@@ -16,6 +16,8 @@ void list(RankLayout& layout, OptionReader& reader) {
       .add("--pipeline", layout.pipeline, "Stages that the layers are dealt out to")
       .add("--schedule", layout.schedule, "Of the pipeline: gpipe, 1f1b, interleaved or zb-h1")
       .add("--chunks", layout.chunks, "Parts of each stage, with --schedule interleaved")
+      .add("--expert-parallel", layout.spread_experts,
+           "Each part of the data has a part of the experts")
       .add("--context-parallel", layout.context, "Ranks that have a part of each sequence")
       .add("--tensor", layout.tensor, "Ranks that compute each layer together")
       .add("--sequence-parallel", layout.sequence_parallel,
@@ -26,6 +28,12 @@ void check(const RankLayout& layout) {
   require(layout.zero >= 0 && layout.zero <= 3, "--zero", "0, 1, 2 or 3", layout.zero);
   require_count("--pipeline", layout.pipeline, 10'000);
   require_count("--chunks", layout.chunks, 10'000);
+  if (layout.spread_experts && layout.zero > 0) {
+    raise<ValueError>(
+        "[options] --expert-parallel does not go with --zero {}: ranks have other experts, not "
+        "shards of the same",
+        layout.zero);
+  }
   require_count("--context-parallel", layout.context, 10'000);
   require_count("--tensor", layout.tensor, 10'000);
   if (layout.sequence_parallel && layout.tensor == 1) {
@@ -58,13 +66,15 @@ Mesh RankLayout::mesh(int ranks) const {
 }
 
 std::string to_string(const RankLayout& layout, int ranks) {
-  if (layout.pipeline * layout.context * layout.tensor == 1 && layout.zero == 0) return "";
+  const bool plain = layout.pipeline * layout.context * layout.tensor == 1 && layout.zero == 0;
+  if (plain && !layout.spread_experts) return "";
   static constexpr const char* kShared[] = {
       "", " sharing the optimizer's state", " sharing gradients and the optimizer's state",
       " sharing weights, gradients and the optimizer's state"};
   const int parts = layout.mesh(ranks).size("data");
   std::string text = fmt::format("{} {} of the data{}", parts, parts == 1 ? "part" : "parts",
                                  kShared[layout.zero]);
+  if (layout.spread_experts) text += ", each with its part of the experts";
   if (layout.pipeline > 1) {
     text = fmt::format("{} stages ({}) x ", layout.pipeline, layout.schedule) + text;
   }

@@ -18,6 +18,7 @@ struct RankLayout {
   int64_t pipeline = 1;            // stages
   std::string schedule = "1f1b";   // or another of distributed/pipeline/schedule.h
   int64_t chunks = 2;              // of the layers in each stage, where the schedule is interleaved
+  bool spread_experts = false;     // over the ranks of the data
   int64_t context = 1;             // ranks that have parts of each sequence
   int64_t tensor = 1;              // ranks that share each layer
   bool sequence_parallel = false;  // they share out what lies between layers, too

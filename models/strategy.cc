@@ -11,6 +11,7 @@
 #include "distributed/checkpoint/assemble.h"
 #include "distributed/clip.h"
 #include "distributed/ddp.h"
+#include "distributed/expert_parallel/mixture_of_experts.h"
 #include "distributed/fsdp/fsdp.h"
 #include "distributed/pieces.h"
 #include "distributed/power_sgd.h"
@@ -49,13 +50,6 @@ std::shared_ptr<distributed::BucketHook> make_hook(const TrainOptions& options) 
   return nullptr;
 }
 
-/// A sample of zeros, where there is none.
-Tensor blank(const Tensor& inputs) {
-  Shape shape = inputs.shape();
-  shape[0] = 1;
-  return zeros(shape, {.dtype = inputs.dtype()});
-}
-
 std::vector<std::string> names_of(const NamedTensors& tensors) {
   std::vector<std::string> names;
   for (const auto& [name, _] : tensors) names.push_back(name);
@@ -69,6 +63,9 @@ Strategy::Strategy(const TrainOptions& options, Task& task, const Axes& axes)
       model_(task.model),
       names_(names_of(model_.module().parameters())),
       axes_(axes) {
+  if (options.layout.spread_experts) {
+    distributed::spread_experts(model_.module(), axes.data());
+  }
   axes.replicas().set_all_reduce(distributed::algorithm_of(options.all_reduce));
   if (const int ranks = axes.tensor().size(); ranks > 1) {
     if (!task.tensor_plan) {
@@ -93,6 +90,11 @@ double Strategy::weight_of(const data::Batch& batch) const {
   return static_cast<double>(batch.size()) / axes_.context().size();
 }
 
+std::vector<std::string> Strategy::spread_experts() const {
+  if (!options_.layout.spread_experts) return {};
+  return {"*.mixture.experts.*"};
+}
+
 std::unique_ptr<distributed::GradientPath> Strategy::make_path(nn::Module& module,
                                                                const Recipe* recipe,
                                                                const std::vector<int>& order) {
@@ -112,9 +114,10 @@ std::unique_ptr<distributed::GradientPath> Strategy::make_path(nn::Module& modul
   return std::make_unique<distributed::Ddp>(
       module, ranks,
       distributed::DdpOptions{.bucket_bytes = static_cast<int64_t>(options_.bucket_mb * (1 << 20)),
-                              .order = order,
+                              .order = options_.layout.spread_experts ? std::vector<int>{} : order,
                               .virtual_shards = shards,
                               .hook = hooks_.back(),
+                              .spread = spread_experts(),
                               .check_nan = options_.check_nan,
                               .check_replicas = options_.check_replicas.value_or(0)});
 }
@@ -153,11 +156,17 @@ void Strategy::load_state(const std::string& folder, const distributed::Manifest
   }
 }
 
+Tensor Strategy::blank(const Tensor& inputs) {
+  Shape shape = inputs.shape();
+  shape[0] = 1;
+  return zeros(shape, {.dtype = inputs.dtype()});
+}
+
 std::optional<Tensor> Strategy::logits(const Tensor& inputs) {
   const bool empty = inputs.size(0) == 0;
-  // Where weights are shared out a forward pass is a collective of all ranks: one without samples
-  // takes part with a blank one.
-  if (empty && options_.layout.zero < 3) return std::nullopt;
+  // Where weights are shared out, or experts, a forward pass is a collective of all ranks: one
+  // without samples takes part with a blank one.
+  if (empty && !all_make_a_pass()) return std::nullopt;
   const NoGrad guard;
   model_.module().eval();
   const std::optional<Tensor> logits = forward_pass(empty ? blank(inputs) : inputs);
@@ -192,18 +201,24 @@ std::vector<double> Strategy::next_logits(const Tensor& inputs) {
 double Strategy::clip_grad_norm(double limit) {
   const NamedTensors& parameters = path().parameters();
   NamedTensors counted;
+  const distributed::NamePatterns spread(spread_experts());
   for (const auto& [name, parameter] : parameters) {
-    // What tensor-parallel ranks have alike, one of them counts.
+    // What tensor-parallel ranks have alike, one of them counts; and beside experts, which each
+    // rank has others of, the first part of the data counts what all of these have.
     const bool is_own = !tensor_ || tensor_->slice(name).axis;
-    if (is_own || axes_.tensor().rank() == 0) counted.emplace_back(name, parameter);
+    const bool counts = options_.layout.spread_experts
+                            ? spread.fit(name) || axes_.data().rank() == 0
+                            : is_own || axes_.tensor().rank() == 0;
+    if (counts) counted.emplace_back(name, parameter);
   }
-  // Replicas of the data axis have equal gradients, but for shards.
-  Communicator& ranks = options_.layout.zero > 0 ? axes_.world() : axes_.copy();
+  // Replicas of the data axis have equal gradients, but for shards and experts.
+  Communicator& ranks =
+      options_.layout.zero > 0 || options_.layout.spread_experts ? axes_.world() : axes_.copy();
   return distributed::clip_grad_norm(parameters, counted, limit, ranks);
 }
 
 std::string Strategy::weights_sha256() {
-  if (options_.layout.zero == 0 && axes_.copy().size() == 1) {
+  if (options_.layout.zero == 0 && axes_.copy().size() == 1 && !options_.layout.spread_experts) {
     return models::weights_sha256(model_.module());
   }
   Sha256 sum;

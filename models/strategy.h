@@ -15,6 +15,7 @@
 #include "distributed/checkpoint/load.h"
 #include "distributed/context_parallel/context_parallel.h"
 #include "distributed/gradient_path.h"
+#include "distributed/name_patterns.h"
 #include "distributed/tensor_parallel/tensor_parallel.h"
 #include "models/evaluate.h"
 #include "models/task.h"
@@ -72,7 +73,7 @@ class Strategy {
   /// Of the last row of whole_logits(inputs), on all ranks that hold the copy together.
   std::vector<double> next_logits(const Tensor& inputs);
   /// Whether this rank is one of those that hold the first copy, or the only one.
-  bool is_first_copy() const { return options_.layout.zero == 3 || axes_.data().rank() == 0; }
+  bool is_first_copy() const { return all_make_a_pass() || axes_.data().rank() == 0; }
 
   /// Limits the norm of the whole model's gradients, which is returned. A collective.
   double clip_grad_norm(double limit);
@@ -105,6 +106,14 @@ class Strategy {
   std::unique_ptr<distributed::GradientPath> make_path(nn::Module& module, const Recipe* recipe,
                                                        const std::vector<int>& order = {});
 
+  /// Whether a forward pass is a collective of all ranks, with samples or without.
+  bool all_make_a_pass() const {
+    return options_.layout.zero == 3 || options_.layout.spread_experts;
+  }
+
+  /// A sample of zeros, where there is none.
+  static Tensor blank(const Tensor& inputs);
+
   /// The labels of this rank's places, in one row.
   Tensor own_labels(const Tensor& labels) const;
   /// What a batch counts for on this rank: its samples, or the part that it has of each.
@@ -118,6 +127,9 @@ class Strategy {
   std::optional<distributed::ContextParallel> context_;
 
  private:
+  /// The names of what ranks of the data have other ones of.
+  std::vector<std::string> spread_experts() const;
+
   std::vector<std::shared_ptr<distributed::BucketHook>> hooks_;  // or nulls, of each path
 };
 

@@ -32,6 +32,8 @@ struct Task {
   std::optional<distributed::TensorPlan> tensor_plan = {};
   /// Where sequences are cut for ranks that share them; none: there are no sequences.
   std::optional<distributed::ContextOptions> context = {};
+  /// What is added to the loss of a batch after its forward pass; none: nothing.
+  std::function<Tensor()> more_loss = {};
   /// What the trained model is used for in the end. A collective.
   std::function<void(Strategy&)> finally = {};
 };

@@ -32,7 +32,7 @@ void share_cores(const Communicator& communicator, std::optional<int64_t> thread
 /// A line about what the weights depend on, where the user has reason to expect something.
 std::string describe_sums(const TrainOptions& options, int ranks) {
   const int replicas = options.layout.mesh(ranks).size("data");
-  if (options.layout.tensor * options.layout.context > 1) {
+  if (options.layout.tensor * options.layout.context > 1 || options.layout.spread_experts) {
     return "samples computed by several ranks: the weights depend on their number, by rounding\n";
   }
   if (const int64_t shards = options.virtual_shards(replicas)) {

@@ -1,7 +1,11 @@
 #include "models/whole_model.h"
 
+#include "autograd/arithmetic.h"
+#include "autograd/engine.h"
+#include "autograd/reduce.h"
 #include "autograd/softmax.h"
 #include "autograd/views.h"
+#include "core/create.h"
 
 namespace capstan::models {
 namespace {
@@ -12,7 +16,9 @@ class WholeModel : public Strategy {
  public:
   WholeModel(const TrainOptions& options, Task& task, const Axes& axes,
              const std::vector<int>& order)
-      : Strategy(options, task, axes), path_(make_path(model_.module(), model_.recipe(), order)) {}
+      : Strategy(options, task, axes),
+        more_loss_(task.more_loss),
+        path_(make_path(model_.module(), model_.recipe(), order)) {}
 
   distributed::GradientPath& path() override { return *path_; }
   std::vector<nn::Module*> modules() override { return {&model_.module()}; }
@@ -26,11 +32,12 @@ class WholeModel : public Strategy {
       const Sync sync = i == count - 1 ? Sync::yes : Sync::no;
       default_generator() = dropout.fork(first + i);
       if (batch.size() == 0) {
-        path_->backward_without_data(sync);
+        without_data(batch.inputs, sync);
         continue;
       }
       const Tensor logits = model_(batch.inputs), labels = own_labels(batch.labels);
-      path_->backward(cross_entropy(logits, labels), weight_of(batch), sync);
+      const Tensor loss = cross_entropy(logits, labels);
+      path_->backward(more_loss_ ? loss + more_loss_() : loss, weight_of(batch), sync);
       made.correct += count_correct(logits, labels);
       made.samples += labels.numel();
     }
@@ -40,6 +47,18 @@ class WholeModel : public Strategy {
   std::optional<Tensor> forward_pass(const Tensor& inputs) override { return model_(inputs); }
 
  private:
+  void without_data(const Tensor& inputs, Sync sync) {
+    if (!options_.layout.spread_experts) return path_->backward_without_data(sync);
+    // Others' tokens come to this rank's experts: it makes a pass, whose own sample counts nothing.
+    path_->pass(
+        [&] {
+          const Tensor loss = sum(model_(blank(inputs)));
+          capstan::backward(loss, {.seed = zeros_like(loss)});
+        },
+        {.weight = 0}, sync);
+  }
+
+  const std::function<Tensor()> more_loss_;
   const std::unique_ptr<distributed::GradientPath> path_;
 };
 

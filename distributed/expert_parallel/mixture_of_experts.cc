@@ -11,6 +11,7 @@
 #include "autograd/sort.h"
 #include "autograd/views.h"
 #include "core/raise.h"
+#include "distributed/comm/self.h"
 #include "distributed/differentiable.h"
 
 namespace capstan::distributed {
@@ -83,8 +84,8 @@ std::vector<int64_t> inverse(const std::vector<int64_t>& order) {
 /// The width, once all is well.
 int64_t checked(int64_t width, const MixtureOptions& o, Communicator& ranks) {
   ranks.agree("mixture of experts",
-              fmt::format("width {}, {} experts, {} chosen, hidden {}, capacity {}", width,
-                          o.experts, o.chosen, o.hidden, o.capacity));
+              fmt::format("width {}, {} experts, {} chosen, hidden {}, capacity {}, own balance {}",
+                          width, o.experts, o.chosen, o.hidden, o.capacity, o.own_balance));
   if (width < 1 || o.hidden < 1 || o.experts < 1 || o.chosen < 1 || o.chosen > o.experts) {
     raise<ValueError>(
         "[mixture_of_experts] width, hidden, experts and chosen must be 1 or more, and no "
@@ -107,6 +108,7 @@ MixtureOfExperts::MixtureOfExperts(int64_t width, const MixtureOptions& options,
                                    Communicator& ranks)
     : router(checked(width, options, ranks), options.experts, {.bias = false}),
       options_(options),
+      alone_(make_self()),
       ranks_(&ranks) {
   const int64_t own = options.experts / ranks.size();
   for (int64_t i = 0; i < options.experts; ++i) {
@@ -114,6 +116,31 @@ MixtureOfExperts::MixtureOfExperts(int64_t width, const MixtureOptions& options,
     nn::FeedForward expert(width, {.hidden = options.hidden, .dropout = 0, .gelu = true});
     if (i / own == ranks.rank()) experts.emplace(std::to_string(i), std::move(expert));
   }
+}
+
+MixtureOfExperts::MixtureOfExperts(int64_t width, const MixtureOptions& options)
+    : MixtureOfExperts(width, options, *make_self()) {
+  ranks_ = alone_.get();
+}
+
+void MixtureOfExperts::spread(Communicator& ranks) {
+  checked(router.weight.size(1), options_, ranks);
+  const int64_t own = options_.experts / ranks.size();
+  for (int64_t i = 0; i < options_.experts; ++i) {
+    if (i / own != ranks.rank()) experts.erase(std::to_string(i));
+  }
+  ranks_ = &ranks;
+}
+
+void spread_experts(nn::Module& model, Communicator& ranks) {
+  bool found = false;
+  for (const auto& [_, module] : model.modules()) {
+    auto* mixture = dynamic_cast<MixtureOfExperts*>(module);
+    if (mixture) mixture->spread(ranks);
+    found = found || mixture;
+  }
+  if (!found)
+    raise<ValueError>("[spread_experts] a {} has no mixture of experts", model.type_name());
 }
 
 Tensor MixtureOfExperts::forward(const Tensor& x) {
@@ -127,18 +154,19 @@ Tensor MixtureOfExperts::forward(const Tensor& x) {
   const Sorted best = topk(p, chosen, 1);
   const Choices choices = sort_choices(best.indices.to_vector<int64_t>(), options_);
 
-  // Balance, over all ranks' tokens.
+  // Balance, over all ranks' tokens or this one's.
+  Communicator& counted = options_.own_balance ? *alone_ : ranks;
   std::vector<double> wanted(count + 2);  // how often each expert was chosen; tokens; dropped
   for (int64_t expert : best.indices.to_vector<int64_t>()) wanted[expert] += 1;
   wanted[count] = static_cast<double>(tokens.size(0));
   wanted[count + 1] = static_cast<double>(choices.dropped);
   const Tensor totals = from_vector(wanted, {count + 2});
-  ranks.all_reduce(totals, Reduce::sum, "choices of experts").wait();
+  counted.all_reduce(totals, Reduce::sum, "choices of experts").wait();
   const double all_tokens = std::max(1.0, totals.to_vector<double>()[count]);
   dropped = static_cast<int64_t>(totals.to_vector<double>()[count + 1]);
   shares = cast(slice(totals, 0, 0, count) / (all_tokens * static_cast<double>(chosen)), p.dtype());
   const Tensor means =
-      differentiable::all_reduce(sum(p, {0}), ranks, "probabilities of experts") / all_tokens;
+      differentiable::all_reduce(sum(p, {0}), counted, "probabilities of experts") / all_tokens;
   balance = sum(shares * means) * static_cast<double>(count);
 
   // To the experts.

@@ -20,7 +20,9 @@
 //   balance = experts * sum over e of f_e P_e
 //
 // f_e is the part of all choices that fell on e, P_e the mean probability of e; both over the
-// tokens of all ranks. Only P has a gradient. Add a hundredth of it, say, to the loss.
+// tokens of all ranks, or, with `own_balance`, of each rank alone: then a run whose passes are the
+// same ones on any number of ranks has the same losses. Only P has a gradient. Add a hundredth of
+// it, say, to the loss.
 //
 // Capacity. On accelerators shapes should not change, and a crowded expert makes all wait: with a
 // capacity an expert takes only so many of each rank's tokens, all first choices before any second
@@ -49,6 +51,7 @@ struct MixtureOptions {
   /// An expert takes at most capacity * tokens * chosen / experts of a rank's tokens, rounded up.
   /// 0: all that come.
   double capacity = 0;
+  bool own_balance = false;  // balance, shares and dropped are of this rank's tokens
 };
 
 /// x [..., width], this rank's tokens, any number of them, to the same shape. Calls are
@@ -58,6 +61,12 @@ struct MixtureOfExperts : nn::Module {
   /// SharedError if the ranks' sizes differ; ValueError for experts that the ranks cannot share
   /// evenly, sizes below 1, more chosen than there are experts, and a negative capacity.
   MixtureOfExperts(int64_t width, const MixtureOptions& options, Communicator& ranks);
+  /// With all experts on this rank, until they are spread().
+  MixtureOfExperts(int64_t width, const MixtureOptions& options);
+
+  /// Keeps this rank's experts of all; to be done before an optimizer or a strategy is attached.
+  /// The numbers must be the same on all ranks. Throws as the constructor does. A collective.
+  void spread(Communicator& ranks);
 
   nn::Linear router;
   nn::ModuleDict<nn::FeedForward> experts;  // this rank's, by their numbers among all: "5"
@@ -66,14 +75,20 @@ struct MixtureOfExperts : nn::Module {
   /// Throws ShapeError for another last axis.
   Tensor forward(const Tensor& x);
 
-  /// Of the last call, equal on all ranks: the loss for the router's balance; what part of all
-  /// choices each expert got [experts], and how many choices its capacity dropped.
+  /// Of the last call, equal on all ranks unless each has its own: the loss for the router's
+  /// balance; what part of all choices each expert got [experts], and how many choices its capacity
+  /// dropped.
   Tensor balance, shares;
   int64_t dropped = 0;
 
  private:
   MixtureOptions options_;
+  std::shared_ptr<Communicator> alone_;  // this rank
   Communicator* ranks_;
 };
+
+/// Spreads the experts of all mixtures in a model; as MixtureOfExperts::spread(). Throws ValueError
+/// for a model without any, too.
+void spread_experts(nn::Module& model, Communicator& ranks);
 
 }  // namespace capstan::distributed

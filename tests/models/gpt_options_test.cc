@@ -102,6 +102,14 @@ TEST_CASE("impossible options are refused") {
   refuse({"--groups", "-1"}, "--groups must be 0 or more, got -1");
   refuse({"--rotary", "--heads", "8", "--width", "24"},
          "--rotary's --width / --heads must be even, got 3");
+  refuse({"--experts", "-1"}, "--experts must be in [0, 10000], got -1");
+  refuse({"--chosen", "0"}, "--chosen must be in [1, ");
+  refuse({"--experts", "4", "--chosen", "5"}, "--chosen 5 of --experts 4: there are not so many");
+  refuse({"--experts", "4", "--swiglu"}, "--experts does not go with --swiglu");
+  refuse({"--experts", "4", "--context-parallel", "2"}, "--experts does not go with");
+  refuse({"--experts", "4", "--expert-parallel", "--zero", "1"},
+         "--expert-parallel does not go with --zero 1");
+  refuse({"--expert-parallel"}, "--expert-parallel needs --experts");
   refuse({"--sample", "-1"}, "--sample must be in [0, 1000000000], got -1");
   refuse({"--sample", "5", "--prompt", ""}, "--prompt must not be empty");
   for (const char* temperature : {"-1", "nan", "inf"}) {

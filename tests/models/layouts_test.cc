@@ -279,6 +279,42 @@ TEST_CASE("however ranks share a model, none of them makes all of it") {
   }
 }
 
+TEST_CASE("experts, on every rank or spread over them, give one curve up to rounding") {
+  GptRun run;
+  run.options.shape.experts = 4;
+  run.options.epochs = 2;
+  run.options.steps = 44;  // beyond the end of an epoch, where a step has 3 samples for 16 shards
+  run.options.dtype = "float64";
+  run.options.sample = 9;
+  std::string alone_wrote, wrote;
+  const TrainResult alone = run.train_on({1, {}}, &alone_wrote);
+  CHECK(alone.steps.back().loss < alone.steps.front().loss);
+  for (const Row& row : std::vector<Row>{{2, {}},
+                                         {2, {.zero = 3}},
+                                         {2, {.spread_experts = true}},
+                                         {4, {.spread_experts = true}}}) {
+    CAPTURE(describe(row));
+    const TrainResult shared = run.train_on(row, &wrote);
+    CHECK(wrote == alone_wrote);
+    for (size_t i = 0; i < alone.steps.size(); ++i) {
+      CHECK(shared.steps[i].loss == doctest::Approx(alone.steps[i].loss).epsilon(1e-10));
+      CHECK(*shared.steps[i].gradient_norm ==
+            doctest::Approx(*alone.steps[i].gradient_norm).epsilon(1e-8));
+    }
+    CHECK(shared.test->loss == doctest::Approx(alone.test->loss).epsilon(1e-10));
+  }
+  // Experts of four ranks go on together, and the other way round.
+  run.options.checkpoint = run.folder.file("checkpoint");
+  run.options.steps = 10;
+  run.train_on({4, {.spread_experts = true}});
+  run.options.resume = true;
+  run.options.steps = 30;
+  run.train_on({1, {}});
+  run.options.steps = 44;
+  CHECK(run.train_on({2, {.spread_experts = true}}).test->loss ==
+        doctest::Approx(alone.test->loss).epsilon(1e-10));
+}
+
 TEST_CASE("layouts that there cannot be are refused on every rank") {
   GptRun run;
   run.options.steps = 1;
@@ -293,6 +329,11 @@ TEST_CASE("layouts that there cannot be are refused on every rank") {
                        ValueError);
   refuse({3, {.tensor = 3}}, "heads");
   refuse({3, {.context = 3}}, "the parts of a sequence must divide --context, got 6 and 8");
+  refuse({2, {.spread_experts = true}}, "--expert-parallel needs --experts");
+  run.options.shape.experts = 3;
+  refuse({2, {.spread_experts = true}}, "2 ranks cannot share 3 experts evenly");
+  refuse({2, {.tensor = 2}}, "--experts does not go with --swiglu, --tensor, --pipeline and");
+  run.options.shape.experts = 0;
   refuse({6, {.pipeline = 6}}, "need a layer each, the model has 5");
   run.options.global_batch = 3;
   run.options.reproducible = 0;

@@ -156,6 +156,33 @@ TEST_CASE("20 steps under Ddp end where those of one rank do, whoever has which 
   });
 }
 
+TEST_CASE("experts that were made on one rank are spread; balance may be each rank's own") {
+  run_ranks(3, [](Communicator& ranks) {
+    const MixtureOptions options{
+        .experts = kExperts, .chosen = 2, .hidden = 10, .own_balance = true};
+    const auto self = make_self();
+    MixtureOfExperts whole = make(options, *self), layer = whole.clone();
+    spread_experts(layer, ranks);
+    CHECK(layer.experts.size() == kExperts / 3);
+    const Tensor x = tokens(ranks.rank(), 5 + ranks.rank());
+    CHECK(distance(layer(x), whole(x)) < kLimit);
+    CHECK(distance(layer.balance, whole.balance) < kLimit);
+    CHECK(distance(layer.shares, whole.shares) < kLimit);
+    nn::Linear other(2, 2);
+    CHECK_THROWS_WITH_AS(spread_experts(other, ranks),
+                         "[spread_experts] a Linear has no mixture of experts", ValueError);
+  });
+  manual_seed(2);
+  MixtureOfExperts alone(kWidth, {.experts = 2, .chosen = 1, .hidden = 3});
+  CHECK(alone.experts.size() == 2);
+  CHECK(alone(ones({3, kWidth})).shape() == Shape{3, kWidth});
+  run_ranks(4, [](Communicator& ranks) {
+    MixtureOfExperts few(kWidth, {.experts = 2, .chosen = 1, .hidden = 3});
+    CHECK_THROWS_WITH_AS(few.spread(ranks), doctest::Contains("4 ranks cannot share 2 experts"),
+                         ValueError);
+  });
+}
+
 TEST_CASE(
     "the balance loss is 1 where all is even, and the number of experts where one takes all") {
   const auto self = make_self();

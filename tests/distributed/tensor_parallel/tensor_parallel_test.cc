@@ -89,8 +89,8 @@ TEST_CASE("slices are smaller, under the same names, and tied where they were") 
           ParameterSlice{{24, 24}, 0, 6 * ranks.rank(), 6});
     CHECK(parallel.slice("blocks.0.attention.out.weight").axis == 1);
     CHECK_FALSE(parallel.slice("blocks.0.attention.out.bias").axis);
-    CHECK(gpt.blocks[0].feed_forward.up.bias->shape() == Shape{24});
-    CHECK(gpt.blocks[0].feed_forward.down.weight.shape() == Shape{24, 24});
+    CHECK(gpt.blocks[0].feed_forward->up.bias->shape() == Shape{24});
+    CHECK(gpt.blocks[0].feed_forward->down.weight.shape() == Shape{24, 24});
     CHECK(gpt.tokens.weight.size(0) == (ranks.rank() == 0 ? 5 : 6));  // 23 = 5 + 6 + 6 + 6
     int64_t sum = 0;
     for (const auto& [_, tensor] : parallel.counted(mine)) sum += tensor.numel();
@@ -308,8 +308,8 @@ TEST_CASE("inside an Autocast the dtypes are those of the whole model") {
     Gpt whole = make_gpt(gpt2(), Dtype::float32), gpt = make_gpt(gpt2(), Dtype::float32);
     const TensorParallel parallel(gpt, gpt_plan({.sequence = true}), ranks);
     const Autocast guard;
-    CHECK(gpt.blocks[0].feed_forward.down(randn({1, 2, 48})).dtype() ==
-          whole.blocks[0].feed_forward.down(randn({1, 2, 96})).dtype());
+    CHECK(gpt.blocks[0].feed_forward->down(randn({1, 2, 48})).dtype() ==
+          whole.blocks[0].feed_forward->down(randn({1, 2, 96})).dtype());
     const Tensor expected = whole_loss(whole, text(0)), loss = cut_loss(parallel, gpt, text(0));
     CHECK(loss.dtype() == expected.dtype());
     CHECK(loss.item<float>() == doctest::Approx(expected.item<float>()).epsilon(0.01));
@@ -384,7 +384,7 @@ TEST_CASE("a model on meta is cut to shapes") {
     Gpt gpt(gpt2());
     gpt.to(Device::meta());
     const TensorParallel parallel(gpt, gpt_plan({.sequence = true}), ranks);
-    CHECK(gpt.blocks[0].feed_forward.up.weight.shape() == Shape{48, 24});
+    CHECK(gpt.blocks[0].feed_forward->up.weight.shape() == Shape{48, 24});
     const Tensor logits = gpt(empty({3, kTokens}, {Dtype::int64, Device::meta()}));
     CHECK(logits.shape() == Shape{3, kTokens, slice_of(23, ranks.rank(), 2).count});
   });
