@@ -270,6 +270,7 @@ TEST_CASE("however ranks share a model, none of them makes all of it") {
       if (ranks.rank() == 0) whole = 4 * task.model.module().parameter_count();
       const Axes axes(layout.mesh(4), ranks);
       const auto strategy = make_strategy(options, task, axes, {});
+      ranks.barrier().wait();  // so that all have theirs at one time
     });
     const int64_t peak = cpu.stats().peak - before;  // of all ranks
     CAPTURE(whole);

@@ -291,7 +291,7 @@ TEST_CASE("a communicator that goes because of an exception does not wait for it
                                 c->barrier().wait();
                               } catch (const SharedError& error) {
                                 ++told;
-                                CHECK(error.what() ==
+                                CHECK(std::string(error.what()) ==
                                       name_of(*c, 1) +
                                           ": [communicator] the rank left because of an exception");
                                 throw;
