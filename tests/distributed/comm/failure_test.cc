@@ -282,11 +282,17 @@ TEST_CASE("leave: one rank reports, with the ranks' own text if all failed alike
 TEST_CASE("a communicator that goes because of an exception does not wait for its peers") {
   const auto start = Clock::now();
   std::atomic<int> told = 0;
-  CHECK_THROWS_AS(both_ways(2,
+  CHECK_THROWS_AS(both_ways(3,
                             [&](Communicator& world) {
                               const auto c = world.split(0);
-                              const Work work = c->rank() ? c->recv(zeros({5}), 0) : Work();
+                              // Rank 2 never sends. (Nor may rank 0, whose barrier would come
+                              // here.)
+                              const Work work = c->rank() == 1 ? c->recv(zeros({5}), 2) : Work();
                               if (c->rank() == 1) throw ValueError("gone");
+                              while (c->rank() == 2 && c->failure().empty()) {
+                                std::this_thread::sleep_for(1ms);
+                              }
+                              if (c->rank() == 2) return;
                               try {
                                 c->barrier().wait();
                               } catch (const SharedError& error) {
