@@ -200,11 +200,7 @@ class MpiTransport : public Transport {
   MpiTransport(std::shared_ptr<Wires> wires, std::vector<int> members, int tag,
                std::chrono::milliseconds timeout)
       : wires_(std::move(wires)), members_(std::move(members)), tag_(tag), timeout_(timeout) {
-    size_ = static_cast<int>(members_.size());
-    for (int r = 0; r < size_; ++r) {
-      hosts_.push_back(wires_->hosts[members_[r]]);
-      if (members_[r] == wires_->rank) rank_ = r;
-    }
+    rank_ = static_cast<int>(std::ranges::find(members_, wires_->rank) - members_.begin());
     for (int r = 0; r < rank_; ++r) local_rank_ += machine(r) == machine(rank_);
     await_notice();
     ++Session::get().transports;
@@ -221,8 +217,8 @@ class MpiTransport : public Transport {
   }
 
   int rank() const override { return rank_; }
-  int size() const override { return size_; }
-  const std::string& host(int rank) const override { return hosts_[rank]; }
+  int size() const override { return static_cast<int>(members_.size()); }
+  const std::string& host(int rank) const override { return wires_->hosts[members_[rank]]; }
   int local_rank() const override { return local_rank_; }
 
   void post(int peer, const void* data, int64_t bytes) override {
@@ -288,7 +284,7 @@ class MpiTransport : public Transport {
 
   void notify(const Notice& notice) override {
     const WireNotice& wire = lasting(notice);
-    for (int r = 0; r < size_; ++r) {
+    for (int r = 0; r < size(); ++r) {
       if (r != rank_) send_notice(r, wire);
     }
   }
@@ -347,7 +343,7 @@ class MpiTransport : public Transport {
   }
   bool lost_one() const {
     if (!Session::get().processes().look()) return false;
-    for (int r = 0; r < size_; ++r) {
+    for (int r = 0; r < size(); ++r) {
       if (is_lost(r)) return true;
     }
     return false;
@@ -372,7 +368,7 @@ class MpiTransport : public Transport {
                          timeout_, "a rank is stopped or gone");
     MPI_Group all, ours;
     MPI_Comm_group(wires_->messages, &all);
-    check("MPI_Group_incl", MPI_Group_incl(all, size_, members_.data(), &ours));
+    check("MPI_Group_incl", MPI_Group_incl(all, size(), members_.data(), &ours));
     check("MPI_Comm_create_group", MPI_Comm_create_group(wires_->messages, ours, tag_, &library_));
     MPI_Group_free(&ours);
     MPI_Group_free(&all);
@@ -383,8 +379,7 @@ class MpiTransport : public Transport {
   const std::vector<int> members_;  // ranks of the job
   const int tag_;
   const std::chrono::milliseconds timeout_;
-  int rank_ = 0, size_ = 0, local_rank_ = 0;
-  std::vector<std::string> hosts_;
+  int rank_ = 0, local_rank_ = 0;
   MPI_Comm library_ = MPI_COMM_NULL;
 
   std::vector<MPI_Request> requests_;  // sends under way
