@@ -83,8 +83,7 @@ struct Gpt : nn::Module {
   /// as GPT-2's: normal with deviation 0.02, those of the last layer of each part divided by
   /// sqrt(2 layers), biases 0. Throws ValueError for sizes below 1, heads that do not divide the
   /// width (or, with rotary positions, not into even parts), groups that do not divide the heads,
-  /// a dropout outside [0, 1), and experts as
-  /// MixtureOfExperts does, or with SwiGLU.
+  /// a dropout outside [0, 1), and experts as MixtureOfExperts does, or with SwiGLU.
   explicit Gpt(const GptShape& shape, double dropout = 0);
 
   GptShape shape;
